@@ -263,7 +263,11 @@ def _check_files(directory: TableDirectory, state: State, *, deep: bool, checked
 
 def _check_unmanaged(directory: TableDirectory) -> Iterator[Finding]:
     """Yield copies of our own files under other names, and how many files are of other programs."""
-    snapshot = Snapshot.open(directory)
+    try:
+        snapshot = Snapshot.open(directory)
+    except CommitError as error:
+        yield Finding(error.path or directory.root, error.message or str(error))
+        return
     if snapshot.state is None:
         return
     unmanaged = of_other_programs(snapshot)

@@ -47,7 +47,7 @@ from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import above, join, parent
 from spark_arrow_ipc.storage.storage import each
-from spark_arrow_ipc.table.collect import close_many, collect, delete_old, fence, list_managed, list_staged, sweep
+from spark_arrow_ipc.table.collect import delete_old, fence, finish, list_collected, list_managed, list_staged, sweep
 from spark_arrow_ipc.table.entry import Entry
 from spark_arrow_ipc.table.files import Files
 from spark_arrow_ipc.table.log import (
@@ -266,7 +266,8 @@ class Transaction:
                 if not self._asked:
                     return state
                 raise CommitError("a job with this token was committed meanwhile; nothing is published", path=root)
-            entry = replace(changed, job=self.job, base=self.base, add=self._added)
+            closed = list_collected(self.directory, state)
+            entry = replace(changed, job=self.job, base=self.base, add=self._added, close=closed)
             self._check_removes(state, entry)
             numbered = follow(state, entry)
             # Before the request: from here on an entry may be in the log, whatever the reply.
@@ -371,18 +372,14 @@ class Transaction:
         """Delete what the job removed and staged, and keep the log short. After an error, vacuum does what is left."""
         self._expect(Phase.COMMITTED)
         state = self._read_state()
-        try:
-            collect(self.directory, state)
-        except OSError:  # once more: programs that list the directory see removed files until then
-            collect(self.directory, state)
-        sweep(self.directory, [self.job], None)  # its named files count
+        if not finish(self.directory, state, [self.job]):
+            return
         listing = list_log(self.directory, state.table)
         # The job that makes it due writes it; if it dies, the next one does.
         if is_checkpoint_due(listing):
             write_checkpoint(self.directory, state)
         if state.number % _PRUNE_INTERVAL == 0:
             delete_old(self.directory, state)
-        close_many(self.directory, state)
         self._go(Phase.COLLECTED)
 
     # ---- -> ABORTED

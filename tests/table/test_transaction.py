@@ -447,14 +447,3 @@ def test_an_older_entry_is_restored_from_what_is_retained(directory, retain):
     assert ["d"] == texts(directory)
     names = [path for path in everything(directory) if not path.startswith("_")]
     assert 1 == len(names)
-
-
-def test_tombstones_are_closed_before_they_are_more_than_the_tables_files(directory, monkeypatch):
-    """Each job deletes again what has a tombstone."""
-    monkeypatch.setattr("spark_arrow_ipc.table.collect._MOST_TOMBSTONES", 3)
-    save(directory, "1", "2")
-    counts = []
-    for _ in range(4):
-        save(directory, "3", "4", operation=Operation.OVERWRITE)
-        counts.append(len(log.read_state(directory).tombstones))
-    assert [2, 0, 2, 0] == counts
