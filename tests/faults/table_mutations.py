@@ -33,7 +33,7 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS = {
-    "anybody collects": Mutation("vacuum.py", "    collect(directory, fenced)\n", ""),
+    "anybody collects": Mutation("vacuum.py", "gone = collect(directory, fenced)", "gone = {}"),
     "names are used once": Mutation("transaction.py", "job = job or new_id()", 'job = "0" * 32'),
     "the fence": Mutation("vacuum.py", "fenced = fence(directory, state.table, sorted(dead))", "fenced = state"),
     "judged by the state at the fence": Mutation(
