@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -131,8 +132,8 @@ def encode_table_id(table: str) -> bytes:
     return json.dumps({"format": FORMAT, "table": table}).encode() + b"\n"
 
 
-def create_table(directory: TableDirectory) -> str:
-    """Return the id of a table, which is made if there is none.
+def create_table(directory: TableDirectory, *, check: Callable[[], None] = lambda: None) -> str:
+    """Return the id of a table, which is made if there is none and `check` does not raise.
 
     The id is durable when this returns: a power loss must not take it once a file has it in its name.
     """
@@ -140,6 +141,7 @@ def create_table(directory: TableDirectory) -> str:
     storage.make_directory(directory.log)
     table = read_table_id(directory)
     if table is None:
+        check()
         _check_put_if_absent(directory)
         with suppress(OSError):  # it may have been put all the same; the read decides
             storage.put_if_absent(directory.id_file, encode_table_id(new_table_id()), durable=True)

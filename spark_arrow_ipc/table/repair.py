@@ -19,6 +19,7 @@ import numpy as np
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.storage import Status, each
+from spark_arrow_ipc.table.begin import put_mark
 from spark_arrow_ipc.table.collect import finish, sweep
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import NO_FILES, Files
@@ -26,7 +27,6 @@ from spark_arrow_ipc.table.log import append, encode_table_id, follow, read_stat
 from spark_arrow_ipc.table.names import TableDirectory, new_id, new_table_id
 from spark_arrow_ipc.table.snapshot import list_data_files
 from spark_arrow_ipc.table.state import State
-from spark_arrow_ipc.table.transaction import put_mark
 from spark_arrow_ipc.table.vacuum import vacuum
 
 _ATTEMPTS: Final = 20

@@ -32,6 +32,7 @@ from spark_arrow_ipc.storage.paths import name_of, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, each
 from spark_arrow_ipc.table.entry import Removed
 from spark_arrow_ipc.table.log import read_newer, read_state
+from spark_arrow_ipc.table.lost import check_entries, check_id, ids_in
 from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory
 from spark_arrow_ipc.table.state import State
 
@@ -72,7 +73,7 @@ class Snapshot:
         Raises
         ------
         CommitError
-            The log is broken, or a file that it counts is missing or of another size.
+            The log is broken or lost, or a file that it counts is missing or of another size.
         ConcurrentWriteError
             Other jobs committed during each of the attempts.
         """
@@ -84,6 +85,7 @@ class Snapshot:
             if not is_one_table(first, state):
                 continue
             if state is None:
+                check_id(directory, ids_in(listing))
                 return cls(directory, None, listing, {})
             strangers = sorted(listing.keys() - set(state.files.paths))
             unmanaged = Removals(directory, first, state).count({path: listing[path] for path in strangers})
@@ -212,12 +214,13 @@ class Removals:
         Raises
         ------
         CommitError
-            Of one of them, nothing tells whether it is removed.
+            Of one of them, nothing tells whether it is removed; or the entries of the log are lost.
         """
         unmanaged = {}
         for path, status in files.items():
             # It belongs to a job that has not committed, or to a copy.
             if self._state.is_managed(path):
+                check_entries(self._directory, self._state, path)
                 continue
             if not any(self._hides(removed, status) for removed in self._hidden.get(path, ())):
                 unmanaged[path] = status

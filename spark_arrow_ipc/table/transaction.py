@@ -47,12 +47,12 @@ from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import above, join, parent
 from spark_arrow_ipc.storage.storage import each
+from spark_arrow_ipc.table.begin import open_table, put_mark
 from spark_arrow_ipc.table.collect import delete_old, fence, finish, list_collected, list_managed, list_staged, sweep
 from spark_arrow_ipc.table.entry import Entry
 from spark_arrow_ipc.table.files import Files
 from spark_arrow_ipc.table.log import (
     append,
-    create_table,
     follow,
     is_checkpoint_due,
     list_log,
@@ -64,7 +64,7 @@ from spark_arrow_ipc.table.snapshot import is_removed
 from spark_arrow_ipc.table.state import State
 
 _ATTEMPTS: Final = 3
-"""Requests for one mark or one copy, each proven by a listing."""
+"""Requests for one copy, proven by a listing, or for an entry that fail."""
 
 _RACES: Final = 1000
 """Attempts to put an entry; each one lost was won by another job."""
@@ -153,7 +153,7 @@ class Transaction:
         CommitError
             The log is broken, or the mark cannot be put.
         """
-        table = create_table(directory)
+        table = open_table(directory)
         state = base or read_state(directory)
         if state is None or state.table != table:
             raise ConcurrentWriteError("the table was removed meanwhile; nothing is written", path=directory.root)
@@ -304,9 +304,15 @@ class Transaction:
             if self.phase is not Phase.NAMED or not self._asked:
                 raise
             raise self._unknown(f"the outcome of the job is unknown: the log cannot be read ({error})") from error
-        if state is not None and state.table == self.table:
-            return state
         words = "the table was removed while this job ran"
+        if state is not None and state.table == self.table:
+            # A listing may be older than the entry.
+            if state.number >= self.base or self.directory.storage.status(self.directory.entry(self.table, self.base)):
+                return state
+            words = (
+                f"the log ends with entry {state.number}, and this job was planned on entry {self.base}: entries were deleted, or "
+                "an older copy was put back, see 'arrowipc fsck'"
+            )
         if self._asked:
             raise self._unknown(words, "whether it was committed before is unknown")
         raise CommitError(f"{words}; nothing is published", path=self.directory.root)
@@ -429,19 +435,3 @@ class Transaction:
     def _go(self, phase: Phase) -> None:
         assert phase in NEXT[self.phase], f"{phase} after {self.phase}"
         self.phase = phase
-
-
-def put_mark(directory: TableDirectory, job: str) -> None:
-    """Make the staging directory of a job, and put its mark durably."""
-    storage, mark = directory.storage, directory.mark(job)
-    for _ in range(_ATTEMPTS):
-        # A vacuum may have deleted the empty directory above it in between.
-        storage.make_directory(directory.staging(job))
-        with suppress(OSError):
-            storage.put(mark, b"", durable=True)
-        if storage.status(mark) is not None:
-            storage.sync(directory.all_staging)
-            storage.sync(directory.root)
-            failpoint.hit("planned.mark")
-            return
-    raise CommitError("the mark of the job cannot be put; nothing is written", path=mark)

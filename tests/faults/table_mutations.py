@@ -18,7 +18,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 PROGRAM = "tests/programs/table_machine.py"
 TESTS = tuple(
-    f"tests/table/test_{name}.py" for name in ("transaction", "closing", "rules", "log", "power_loss", "failpoints")
+    f"tests/table/test_{name}.py"
+    for name in ("transaction", "closing", "lost", "rules", "log", "power_loss", "failpoints")
 )
 
 
@@ -196,6 +197,13 @@ MUTATIONS = {
     "a file that may be a new one is an error": Mutation(
         "snapshot.py", "if match is Match.UNSURE and tombstone is not None:", "if False:", ()
     ),
+    "a lost id is an error": Mutation(
+        "lost.py",
+        "if storage.status(entries) is None or storage.status(directory.id_file) is not None:",
+        "if True:",
+        (),
+    ),
+    "a first job that ended meanwhile is no loss": Mutation("lost.py", "if not is_newest or ", "if "),
     "a void entry closes nothing": Mutation(
         "state.py", "        if not is_void:\n            self._apply(entry)\n", "        self._apply(entry)\n"
     ),
