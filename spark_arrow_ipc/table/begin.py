@@ -1,16 +1,16 @@
-"""What a job makes before its first file: the id of its table, where that was not lost, and the job's mark."""
+"""The begin of a job: the id of its table, where that was not lost, the job's mark, and whether its directories are the table's."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import Final
 
-from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.storage import failpoint
-from spark_arrow_ipc.storage.paths import name_of
-from spark_arrow_ipc.table.log import create_table
+from spark_arrow_ipc.storage.paths import join, name_of
+from spark_arrow_ipc.table.log import create_table, read_state
 from spark_arrow_ipc.table.lost import check_entries, check_id, ids_in
-from spark_arrow_ipc.table.names import TableDirectory, is_table_id
+from spark_arrow_ipc.table.names import LOG_DIRECTORY, TableDirectory, is_table_id
 from spark_arrow_ipc.table.snapshot import list_data_files
 from spark_arrow_ipc.table.state import State
 
@@ -33,6 +33,20 @@ def check_has_log(directory: TableDirectory, state: State) -> None:
     """Raise if the files of a table in which no job was committed show that its entries are lost. A listing of the table."""
     for path in filter(state.is_managed, list_data_files(directory)):
         check_entries(directory, state, path)
+
+
+def check_no_table(directory: TableDirectory, inner: str) -> None:
+    """Raise if a directory of a table with a log is a table itself, in which a job was committed or whose log cannot be read."""
+    with suppress(CommitError, UnsupportedError):
+        state = read_state(TableDirectory(directory.storage, inner))
+        if state is None or not state.has_jobs:
+            return
+    raise CommitError(
+        f"the directory {inner} in it is a table of its own, and jobs of the two would not know of each other: to make "
+        f"it a part of this one, run 'arrowipc vacuum {inner}' and remove {join(inner, LOG_DIRECTORY)}; or write to a "
+        "directory outside of it. Nothing is written or replaced",
+        path=directory.root,
+    )
 
 
 def put_mark(directory: TableDirectory, job: str) -> None:

@@ -47,7 +47,7 @@ from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import above, join, parent
 from spark_arrow_ipc.storage.storage import each
-from spark_arrow_ipc.table.begin import open_table, put_mark
+from spark_arrow_ipc.table.begin import check_no_table, open_table, put_mark
 from spark_arrow_ipc.table.collect import delete_old, fence, finish, list_collected, list_managed, list_staged, sweep
 from spark_arrow_ipc.table.entry import Entry
 from spark_arrow_ipc.table.files import Files
@@ -59,7 +59,7 @@ from spark_arrow_ipc.table.log import (
     read_state,
     write_checkpoint,
 )
-from spark_arrow_ipc.table.names import TableDirectory, new_id
+from spark_arrow_ipc.table.names import LOG_DIRECTORY, TableDirectory, new_id
 from spark_arrow_ipc.table.snapshot import is_removed
 from spark_arrow_ipc.table.state import State
 
@@ -181,7 +181,9 @@ class Transaction:
         moves = {self.directory.path(file.path): join(staging, file.staged) for file in staged}
         if len(moves) != len(staged):
             raise CommitError("two files have one name; nothing is published", path=self.directory.root)
-        directories = sorted({parent(path) for path in moves})
+        # With those above, to find a table in one of them; the table's own if it gets files.
+        up = {up for path in moves for up in above(path) if up.startswith(self.directory.root)}
+        directories = sorted(up - {self.directory.root} | {parent(path) for path in moves})
         sizes = {self.directory.path(file.path): file.nbytes for file in staged}
         # The last round only lists: what it lacks has no name after as many requests.
         for attempt in range(_ATTEMPTS + 1):
@@ -193,8 +195,8 @@ class Transaction:
                 raise CommitError("a staged file has no final name; nothing is published", path=lacking[0])
             each(lambda path: self._move(moves[path], path), lacking, waits=storage.traits.waits)
         # The directories themselves may be new, up to the table's own.
-        for up in sorted({up for path in moves for up in above(path) if up.startswith(self.directory.root)}):
-            storage.sync(up)
+        for path in sorted(up):
+            storage.sync(path)
         rows = [(file.path, file.nbytes, file.rows, file.crc32) for file in staged]
         self._added = Files.of(rows, statistics=statistics)
         failpoint.hit("named.all")
@@ -226,6 +228,9 @@ class Transaction:
                 listed.update((status.path, status.nbytes) for status in self.directory.storage.list(directory))
 
         each(list_one, directories, waits=self.directory.storage.traits.waits)
+        for directory in directories:
+            if directory != self.directory.root and join(directory, LOG_DIRECTORY) in listed:
+                check_no_table(self.directory, directory)
         return [path for path, nbytes in sizes.items() if listed.get(path) != nbytes]
 
     # ---- NAMED -> COMMITTED

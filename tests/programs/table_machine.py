@@ -364,7 +364,9 @@ class World:
             file = self.storage.files.pop(path)
             self.storage.durable.pop(path, None)
             self.died.add(file.id)
-        elif what == "copy" and self.ghost is not None and self.ghost.live:  # a file of a copy of this table, of a job that is unknown here
+        elif (
+            what == "copy" and self.ghost is not None and self.ghost.live
+        ):  # a file of a copy of this table, of a job that is unknown here
             name = data_file_name(0, self.ghost.table, self.id())
             self.storage.place(f"{ROOT}/{partition}/{name}", self.row().encode())
         elif what == "remove":
