@@ -51,11 +51,11 @@ from spark_arrow_ipc.storage.storage import Kind, Status, discard, each
 from spark_arrow_ipc.table.bounds import FileBounds, bounds_batch, bounds_of_file
 from spark_arrow_ipc.table.encoded_schema import encode_schema
 from spark_arrow_ipc.table.entry import Entry, Operation
-from spark_arrow_ipc.table.files import NO_FILES, Files, concat_files
+from spark_arrow_ipc.table.files import NO_FILES, Files, StagedFile, concat_files
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, data_file_name, suffix_like
 from spark_arrow_ipc.table.state import State
-from spark_arrow_ipc.table.transaction import StagedFile, Transaction
+from spark_arrow_ipc.table.transaction import Transaction
 from spark_arrow_ipc.table.vacuum import vacuum
 
 _ATTEMPTS: Final = 50

@@ -21,7 +21,6 @@ the entries after that give the same state, which is why the second newest check
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -43,7 +42,7 @@ from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.base import check_small, replacement_error
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Status, Storage, each
-from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint
+from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint, warn_of_damage
 from spark_arrow_ipc.table.entry import FORMAT, MAX_ENTRY_NBYTES, Entry
 from spark_arrow_ipc.table.names import MAX_NUMBER, TableDirectory, is_table_id, new_id, new_table_id, parse_number
 from spark_arrow_ipc.table.state import State
@@ -62,8 +61,6 @@ LEAST_RETAINED: Final = 1000
 
 _ATTEMPTS: Final = 6
 _MAX_ID_NBYTES: Final = 1024
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +418,7 @@ def _read_checkpoint(directory: TableDirectory, table: str, number: int) -> Stat
     except UnsupportedError:
         raise
     except ArrowIpcError as error:
-        _log.warning("%s; the checkpoint before it and the entries since then are read instead", printable(str(error)))
+        warn_of_damage(printable(str(error)))
         return None
 
 

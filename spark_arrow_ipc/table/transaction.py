@@ -40,7 +40,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
@@ -50,7 +50,7 @@ from spark_arrow_ipc.storage.storage import each
 from spark_arrow_ipc.table.begin import check_no_table, open_table, put_mark
 from spark_arrow_ipc.table.collect import delete_old, fence, finish, list_collected, list_managed, list_staged, sweep
 from spark_arrow_ipc.table.entry import Entry
-from spark_arrow_ipc.table.files import Files
+from spark_arrow_ipc.table.files import NO_FILES, Files, StagedFile
 from spark_arrow_ipc.table.log import (
     append,
     follow,
@@ -95,22 +95,6 @@ NEXT: Final = {
 
 class UnknownOutcomeError(CommitError):
     """The outcome of a job is unknown: its entry may be in the log, or may still come."""
-
-
-class StagedFile(NamedTuple):
-    """A file that a task has written, made durable and read back."""
-
-    staged: str  # name in the staging directory of the job
-    directory: str  # relative directory of the table where it belongs, empty for the table's own
-    name: str  # final name
-    nbytes: int
-    rows: int
-    crc32: int
-
-    @property
-    def path(self) -> str:
-        """The relative path that the file gets."""
-        return join(self.directory, self.name) if self.directory else self.name
 
 
 Change = Callable[[State], Entry | None]
@@ -252,7 +236,7 @@ class Transaction:
         """
         self._expect(Phase.NAMED)
         assert self._added is not None
-        root, is_put = self.directory.root, False
+        is_put = False
         errors: list[OSError] = []
         for _ in range(_RACES):
             state = self._read_state()
@@ -266,14 +250,14 @@ class Transaction:
             # A full disk stays full.
             if len(errors) == _ATTEMPTS:
                 raise self._unconfirmed(errors[-1]) from errors[-1]
-            changed = change(state)
-            if changed is None or state.has_committed(changed):
-                if not self._asked:
-                    return state
-                raise CommitError("a job with this token was committed meanwhile; nothing is published", path=root)
-            closed = list_collected(self.directory, state)
-            entry = replace(changed, job=self.job, base=self.base, add=self._added, close=closed)
-            self._check_removes(state, entry)
+            try:
+                entry = self._entry_after(state, change)
+            except (CommitError, OSError):
+                if self._comes_late(state):
+                    continue
+                raise
+            if entry is None:
+                return state
             numbered = follow(state, entry)
             # Before the request: from here on an entry may be in the log, whatever the reply.
             self._asked = numbered.number
@@ -288,6 +272,30 @@ class Transaction:
             if is_put
             else CommitError("other jobs were faster at each attempt; nothing is published", path=self.directory.root)
         )
+
+    def _entry_after(self, state: State, change: Change) -> Entry | None:
+        """Return the entry of the job that may follow a state; None if there is nothing to commit."""
+        changed = change(state)
+        if changed is None or state.has_committed(changed):
+            if not self._asked:
+                return None
+            raise CommitError(
+                "a job with this token was committed meanwhile; nothing is published", path=self.directory.root
+            )
+        closed = list_collected(self.directory, state)
+        entry = replace(changed, job=self.job, base=self.base, add=self._added or NO_FILES, close=closed)
+        self._check_removes(state, entry)
+        return entry
+
+    def _comes_late(self, state: State) -> bool:
+        """Return whether an entry without a reply was put after all; if not, no request for it will be carried out any more."""
+        if self._asked <= state.number or not self.directory.storage.traits.may_come_late:
+            return False  # the number is taken
+        try:
+            ended = fence(self.directory, self.table, [self.job])
+        except (CommitError, OSError) as error:
+            raise self._unknown(f"the log entry of the job may still come ({error})") from error
+        return ended is None or self._is_committed(ended)
 
     def _unconfirmed(self, error: OSError) -> CommitError:
         """Return the error of a job whose entry the storage does not take."""

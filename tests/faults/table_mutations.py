@@ -204,6 +204,9 @@ MUTATIONS = {
         (),
     ),
     "a first job that ended meanwhile is no loss": Mutation("lost.py", "if not is_newest or ", "if "),
+    "a conflict expires a job whose entry may come late": Mutation(
+        "transaction.py", "                if self._comes_late(state):\n", "                if False:\n", (), ("store",)
+    ),
     "a void entry closes nothing": Mutation(
         "state.py", "        if not is_void:\n            self._apply(entry)\n", "        self._apply(entry)\n"
     ),
@@ -219,6 +222,7 @@ MUTATIONS = {
 
 def mutate(folder, mutation):
     shutil.copytree(ROOT / "spark_arrow_ipc", folder / "spark_arrow_ipc", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "examples", folder / "examples")  # one of the directed tests reads it
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     path = folder / "spark_arrow_ipc" / "table" / mutation.module

@@ -10,9 +10,10 @@ from table_jobs import Died
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table import collect
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
+from spark_arrow_ipc.table.files import StagedFile
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name, managed_name
 from spark_arrow_ipc.table.snapshot import Snapshot, removal_of
-from spark_arrow_ipc.table.transaction import StagedFile, Transaction
+from spark_arrow_ipc.table.transaction import Transaction
 from spark_arrow_ipc.table.vacuum import vacuum
 
 
