@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import zlib
+from functools import lru_cache
 from typing import Any, Final
 
 from spark_arrow_ipc import ipc
@@ -29,6 +31,8 @@ _CHECKSUM_KEY: Final = f"{KEY}.crc32"
 
 _MAGIC_NBYTES: Final = 8
 """The bytes of a file before those of a stream."""
+
+_log: Final = logging.getLogger(__name__)
 
 _OPTIONS: Final = ipc.WriteOptions(alignment=8, compression="zstd")
 
@@ -169,3 +173,9 @@ def _state(values: dict[str, Any], files: Files) -> State:
         tuple(former),
         values["layout"],
     )
+
+
+@lru_cache(maxsize=256)
+def warn_of_damage(error: str) -> None:
+    """Warn of a damaged checkpoint, once in a process: each reading of the log meets it, and the text has its path."""
+    _log.warning("%s; the checkpoint before it and the entries since then are read instead", error)

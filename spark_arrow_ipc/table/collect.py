@@ -15,8 +15,13 @@ a named file from a staged one, so these must be gone first. The mark goes last:
 that something may be left.
 
 **Deletions are durable before the mark goes**, and before an entry closes their tombstones: after a power loss a file that
-is back would count, or stay for ever. So the directories are synced after the listing that shows that nothing is left: what
-it lacks may have been deleted by another process, which was killed before its own sync.
+is back would count, or stay for ever. So the directories are synced after the calls that show that nothing is left: what
+is gone may have been deleted by another process, which was killed before its own sync.
+
+**Tombstones are closed soon**, as each job deletes again what has one, and as a new file of another program might be taken for
+the removed one. Those of such files are closed by an entry of their own, right after the deletion (`close_removed`). Managed
+ones wait for the entry of the next job, which costs nothing: the mark of the job that removed them is gone, and so are they
+(`list_collected`). Only a copy of the directory that was made meanwhile may have them; there, nobody counts them.
 
 **A process re-reads its entry before each batch of deletions**: where a backup was put back over the table, or the table was
 removed and made anew, it stops.
@@ -47,14 +52,13 @@ from spark_arrow_ipc.table.log import (
     read_table_id,
 )
 from spark_arrow_ipc.table.names import TableDirectory, managed_name
-from spark_arrow_ipc.table.snapshot import is_removed, list_data_files
+from spark_arrow_ipc.table.snapshot import Match, compare, list_data_files
 from spark_arrow_ipc.table.state import REMEMBERED, State, Tombstone
 
 ListFiles = Callable[[Collection[str]], Mapping[str, str]]
 """Lists files of jobs: the job of each path."""
 
 _ATTEMPTS: Final = 3
-_MOST_TOMBSTONES: Final = 100
 _READ_SECONDS: Final = 3600
 """How long a table without a retention retains the files that a rewrite replaced, for reads that were planned before."""
 
@@ -96,43 +100,41 @@ def fence(directory: TableDirectory, table: str, jobs: Collection[str]) -> State
     raise CommitError("other jobs append entries all the time; nothing is deleted", path=directory.root)
 
 
-def collect(directory: TableDirectory, state: State) -> None:
-    """Delete or retain the removed files of a state, once the JSON files of its layout name others. Missing ones do not matter.
+def collect(directory: TableDirectory, state: State) -> dict[Removed, Tombstone] | None:
+    """Delete or retain the removed files of a state, once the JSON files of its layout name others.
 
+    Returns the tombstones whose files are gone for certain, durably; None if it stopped, as the log no longer has the state.
     Costs a call for each removed file of other programs, and one in a thousand for managed ones.
     """
     storage = directory.storage
     storage.sync(directory.entries(state.table))  # an entry that a power loss takes has removed nothing
     # Readers that know only the JSON files find the old rows or the new ones.
     publish_documents(directory, state)
-    due = [row for row in state.tombstones.items() if not _is_document(state, row[0])]
+    gone = {removed: row for removed, row in state.tombstones.items() if _is_document(state, removed)}
+    due = [row for row in state.tombstones.items() if row[0] not in gone]
     for start in range(0, len(due), _BATCH):
         # Someone has put a backup back, or made the table anew: what counts now is not known here.
         if not is_current(directory, state):
-            return
-        batch = due[start : start + _BATCH]
-        each(lambda row: _remove(directory, *row), [row for row in batch if not _is_deleted_by_name(*row)],
-             waits=storage.traits.waits)  # fmt: skip
-        storage.delete_all(
-            [directory.path(removed.path) for removed, row in batch if _is_deleted_by_name(removed, row)]
-        )
+            return None
+        batch = dict(due[start : start + _BATCH])
+        by_name = {removed: row for removed, row in batch.items() if removed.is_managed and not row.retain}
+        gone |= _remove_each(directory, {removed: row for removed, row in batch.items() if removed not in by_name})
+        storage.delete_all([directory.path(removed.path) for removed in by_name])
+        gone |= by_name
         failpoint.hit("collected.removed")
+    # After the calls: another process may have deleted a file right before them, and be killed.
     _sync_directories(directory, (removed.path for removed in state.tombstones))
+    return gone
 
 
-def close_many(directory: TableDirectory, state: State) -> None:
-    """Close tombstones when they are more than the table's files: each job deletes again the files that have any."""
-    if len(state.tombstones) > max(_MOST_TOMBSTONES, len(state.files)):
-        close_removed(directory, state.table)
-
-
-def close_removed(directory: TableDirectory, table: str) -> None:
-    """Append an entry that closes the tombstones of files that are gone. A listing of the table, if there are tombstones."""
-    for _ in range(_ATTEMPTS):
+def close_removed(directory: TableDirectory, table: str, gone: Mapping[Removed, Tombstone]) -> None:
+    """Append an entry that closes the tombstones of files that are gone, as `collect` returns them; none if there are none."""
+    for _ in range(_ATTEMPTS if gone else 0):
         state = read_state(directory)
         if state is None or state.table != table:
             return
-        close = closable(directory, state)
+        # The same bytes may be there again, and removed by a later entry.
+        close = tuple(removed for removed, row in gone.items() if state.tombstones.get(removed) == row)
         if not close:
             return
         entry = follow(state, Entry(0, "", Operation.CLOSE, close=close))
@@ -141,20 +143,47 @@ def close_removed(directory: TableDirectory, table: str) -> None:
                 return
 
 
-def closable(directory: TableDirectory, state: State) -> tuple[Removed, ...]:
-    """Return the removals of a state whose files are gone for certain. A listing of the table, if there are any."""
-    if not state.tombstones:
+def list_collected(directory: TableDirectory, state: State) -> tuple[Removed, ...]:
+    """Return the removed managed files that the jobs that removed them have deleted. A listing, if there are any removed ones."""
+    removed_by = {number: job for job, number in _removing_jobs(state, state.tombstones).items()}
+    due = {removed: removed_by.get(row.number) for removed, row in state.tombstones.items() if removed.is_managed}
+    if not due:
         return ()
-    listing = list_data_files(directory)
-    # After the listing: another process may have deleted a file right before it, and be killed.
-    _sync_directories(directory, (removed.path for removed in state.tombstones))
-    return tuple(
-        removed
-        for removed in state.tombstones
-        if removed.path not in listing
-        or _is_document(state, removed)
-        or (not removed.is_managed and not is_removed(directory, removed, listing[removed.path]))
-    )
+    left: set[str] = set()
+    with suppress(FileNotFoundError):  # the last mark was deleted, and this job is expired
+        left = {name_of(status.path) for status in directory.storage.list(directory.all_staging)}
+    return tuple(removed for removed, job in due.items() if job is not None and job not in left)
+
+
+def finish(directory: TableDirectory, state: State, jobs: Collection[str]) -> bool:
+    """Collect, delete what committed jobs have left, and close the removals of files of other programs.
+
+    Does so for `jobs` and for those that died before they deleted what they removed. Returns False if it stopped, as the log no
+    longer has the state.
+    """
+    try:
+        gone = collect(directory, state)
+    except OSError:  # once more: programs that list the directory see removed files until then
+        gone = collect(directory, state)
+    if gone is None:
+        return False
+    sweep(directory, {*jobs, *_removing_jobs(state, state.tombstones)} - uncollected_jobs(state, gone), None)
+    if not all(removed.is_managed for removed in gone):
+        close_removed(directory, state.table, gone)
+    return True
+
+
+def uncollected_jobs(state: State, gone: Collection[Removed]) -> set[str]:
+    """Return the jobs whose marks must stay: not all of the managed files that they removed are gone."""
+    return {
+        *_removing_jobs(state, [removed for removed in state.tombstones if removed.is_managed and removed not in gone])
+    }
+
+
+def _removing_jobs(state: State, removals: Iterable[Removed]) -> dict[str, int]:
+    """Return the jobs that removed files of a state, and the number of the entry of each."""
+    numbers = {state.tombstones[removed].number for removed in removals}
+    return {job: end.number for job, end in state.ended.items() if end.is_committed and end.number in numbers}
 
 
 def sweep(directory: TableDirectory, jobs: Collection[str], list_named: ListFiles | None) -> set[str]:
@@ -188,7 +217,10 @@ def sweep(directory: TableDirectory, jobs: Collection[str], list_named: ListFile
 def expire(directory: TableDirectory, table: str, jobs: Collection[str]) -> None:
     """End jobs that others may still run, and delete the files of those that did not commit. Some listings of the table."""
     state = fence(directory, table, jobs)
-    if state is not None:
+    # A mark that is gone says that the files which a committed job removed are gone.
+    gone = None if state is None else collect(directory, state)
+    if state is not None and gone is not None:
+        jobs = {*jobs} - uncollected_jobs(state, gone)
         sweep(directory, jobs, partial(list_managed, directory, table, {*state.files.paths}))
 
 
@@ -255,25 +287,37 @@ def _is_document(state: State, removed: Removed) -> bool:
     return bool(state.layout) and removed.path in DOCUMENTS
 
 
-def _is_deleted_by_name(removed: Removed, tombstone: Tombstone) -> bool:
-    return removed.is_managed and not tombstone.retain
+def _remove_each(directory: TableDirectory, batch: Mapping[Removed, Tombstone]) -> dict[Removed, Tombstone]:
+    """Delete or retain files, and return those that are gone for certain."""
+    gone = {}
+
+    def remove(removed: Removed) -> None:
+        if _remove(directory, removed, batch[removed]):
+            gone[removed] = batch[removed]
+
+    each(remove, [*batch], waits=directory.storage.traits.waits)
+    return gone
 
 
-def _remove(directory: TableDirectory, removed: Removed, tombstone: Tombstone) -> None:
-    """Delete or retain one file, if it is the removed one."""
+def _remove(directory: TableDirectory, removed: Removed, tombstone: Tombstone) -> bool:
+    """Delete or retain one file, if it is the removed one for certain; return whether that is gone for certain."""
     storage, path = directory.storage, directory.path(removed.path)
     # A link in the place of the file is not the file.
     status = storage.status(path, follow_links=False)
-    if status is None or not is_removed(directory, removed, status):
-        return
+    match = Match.OTHER if status is None else compare(directory, removed, status)
+    if match is not Match.SAME:
+        return match is Match.OTHER
     if tombstone.retain:
         retained = directory.replaced(tombstone.number, removed.path)
         storage.make_directory(parent(retained))
         with suppress(OSError):
             storage.publish(path, retained)
-        if storage.traits.renames or storage.status(retained) is None:
-            return  # it is moved; or the copy is not there, and the next collector tries again
+        if storage.traits.renames:
+            return storage.status(path, follow_links=False) is None
+        if storage.status(retained) is None:
+            return False  # the copy is not there, and the next collector tries again
     storage.delete(path)
+    return True
 
 
 def is_current(directory: TableDirectory, state: State) -> bool:

@@ -5,13 +5,14 @@ target see nothing before it, and everything after it. The entry also has the sc
 batches of streaming sinks of the source: jobs that are in the copied files are known there. Streams that read the source do
 not go on in the copy, as the numbers of its entries are others.
 
-Each file is read once and written into the staging of one job; then it is read back, and the checksums of all bytes are
-compared. If a file of the source was removed before it was copied, and is not retained, the copy goes on with a newer
+Files of other programs are copied if readers read them. Each file is read once and written into the staging of one job; then
+it is read back, and the checksums of all bytes are compared. If a file of the source was removed before it was copied, and is not retained, the copy goes on with a newer
 snapshot and keeps the files that it has. After a kill a second run deletes what the first one left, and begins again.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, open_at_current_path
 from spark_arrow_ipc.dataset.listing.globs import escape
+from spark_arrow_ipc.dataset.listing.hive import discover
 from spark_arrow_ipc.dataset.listing.hugging_face import STATE_FILE
 from spark_arrow_ipc.dataset.listing.tree import Tree, list_tree
 from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
@@ -40,6 +42,8 @@ from spark_arrow_ipc.errors import (
     OptionError,
     TruncatedError,
     UnsupportedError,
+    join_texts,
+    printable,
 )
 from spark_arrow_ipc.storage.byte_source import ByteSource, read_pieces
 from spark_arrow_ipc.storage.paths import join, name_of, parent, relative
@@ -47,15 +51,17 @@ from spark_arrow_ipc.storage.storage import Kind, Status, discard, each
 from spark_arrow_ipc.table.bounds import FileBounds, bounds_batch, bounds_of_file
 from spark_arrow_ipc.table.encoded_schema import encode_schema
 from spark_arrow_ipc.table.entry import Entry, Operation
-from spark_arrow_ipc.table.files import NO_FILES, Files, concat_files
+from spark_arrow_ipc.table.files import NO_FILES, Files, StagedFile, concat_files
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, data_file_name, suffix_like
 from spark_arrow_ipc.table.state import State
-from spark_arrow_ipc.table.transaction import StagedFile, Transaction
+from spark_arrow_ipc.table.transaction import Transaction
 from spark_arrow_ipc.table.vacuum import vacuum
 
 _ATTEMPTS: Final = 50
 """The number of times that a copy goes on with a newer snapshot."""
+
+_log: Final = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 8
 """Files that are copied at once: each may take 50 MB of memory on its way to an object store."""
@@ -113,7 +119,7 @@ def copy_table(
     try:
         stage = _Stage(source, transaction, copied)
         for _ in range(_ATTEMPTS):
-            files = tree.all_files()
+            files = _files_to_copy(source, tree)
             state = tree.states.get(source.root)
             stage.check_names(files)
             if stage.copy(files, state):
@@ -216,6 +222,22 @@ def _list(source: TableDirectory) -> Tree:
                 path=file.path,
             )
     return tree
+
+
+def _files_to_copy(source: TableDirectory, tree: Tree) -> list[DataFile]:
+    """Return the files that the log counts, and those of other programs that a read has."""
+    state, files = tree.states.get(source.root), tree.all_files()
+    copied = {file.path for file in discover(tree, infer=False).files} if files else set()
+    if state is not None:
+        copied |= set(map(source.path, state.files.paths))
+    left = [file.path for file in files if file.path not in copied]
+    if left:  # in the copy its log would count them, and no job could add to its partitions
+        _log.warning(
+            "%s: files that no partition has, and that no reader reads, are not copied: %s",
+            printable(source.root),
+            join_texts(left),
+        )
+    return [file for file in files if file.path in copied]
 
 
 def _schema(source: TableDirectory, tree: Tree, files: Sequence[DataFile]) -> str:

@@ -12,7 +12,7 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table.names import are_visible, is_text, is_visible
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -40,6 +41,22 @@ LIMITS: Final = ipc.Limits(
 """A million files with the statistics of 64 columns take less."""
 
 _COLUMNS: Final = (t.Field("path", t.utf8), *(t.Field(name, t.int64) for name in ("bytes", "rows", "crc32", "number")))
+
+
+class StagedFile(NamedTuple):
+    """A file that a task has written, made durable and read back."""
+
+    staged: str  # name in the staging directory of the job
+    directory: str  # relative directory of the table where it belongs, empty for the table's own
+    name: str  # final name
+    nbytes: int
+    rows: int
+    crc32: int
+
+    @property
+    def path(self) -> str:
+        """The relative path that the file gets."""
+        return join(self.directory, self.name) if self.directory else self.name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -107,8 +107,8 @@ def check_table(
     if state is not None:
         missing, state = _find_missing(directory, state)
         findings += missing or _check_files(directory, state, deep=deep, checked=checked)
-        findings += [] if missing else _check_unmanaged(directory)
-        findings += _list_garbage(directory)
+        findings += [] if missing else _findings_of(directory, _check_unmanaged)
+        findings += _findings_of(directory, _list_garbage)
     for check in (check_none_above, check_none_below):
         with suppress(UnsupportedError):
             try:
@@ -128,6 +128,14 @@ def check_table(
         int(files.nbytes.sum()),
         faults_first,
     )
+
+
+def _findings_of(directory: TableDirectory, check: Callable[[TableDirectory], Iterator[Finding]]) -> Iterator[Finding]:
+    """Yield the findings of a check; its error is the last one of them."""
+    try:
+        yield from check(directory)
+    except CommitError as error:
+        yield Finding(error.path or directory.root, error.message or str(error))
 
 
 def _command(directory: TableDirectory, command: str) -> str:
@@ -237,7 +245,7 @@ def _check_files(directory: TableDirectory, state: State, *, deep: bool, checked
 
     def check(i: int) -> None:
         path = directory.path(files.paths[i])
-        what = ""
+        what, fix = "", f"restore it from a copy; 'arrowipc repair {quote(path)}' copies what can be read"
         try:
             with closing(storage.open(path, listed=Status(path, Kind.FILE, int(files.nbytes[i])))) as source:
                 if tail_crc32(source) != files.crc32[i]:
@@ -251,10 +259,12 @@ def _check_files(directory: TableDirectory, state: State, *, deep: bool, checked
         except FileNotFoundError:
             return  # removed by a job since
         except (ArrowIpcError, OSError) as error:
+            status = storage.status(path, follow_links=False)
             what = str(error)
+            if status is not None and status.is_link:
+                what, fix = "it is a link, and nothing is read through it", "put the file in the place of the link"
         checked()
         if what:
-            fix = f"restore it from a copy; 'arrowipc repair {quote(path)}' copies what can be read"
             findings.append(Finding(path, what, fix))
 
     each(check, range(len(files)), waits=storage.traits.waits)

@@ -21,8 +21,8 @@ the entries after that give the same state, which is why the second newest check
 from __future__ import annotations
 
 import json
-import logging
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -42,7 +42,7 @@ from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.base import check_small, replacement_error
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Status, Storage, each
-from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint
+from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint, warn_of_damage
 from spark_arrow_ipc.table.entry import FORMAT, MAX_ENTRY_NBYTES, Entry
 from spark_arrow_ipc.table.names import MAX_NUMBER, TableDirectory, is_table_id, new_id, new_table_id, parse_number
 from spark_arrow_ipc.table.state import State
@@ -61,8 +61,6 @@ LEAST_RETAINED: Final = 1000
 
 _ATTEMPTS: Final = 6
 _MAX_ID_NBYTES: Final = 1024
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +129,8 @@ def encode_table_id(table: str) -> bytes:
     return json.dumps({"format": FORMAT, "table": table}).encode() + b"\n"
 
 
-def create_table(directory: TableDirectory) -> str:
-    """Return the id of a table, which is made if there is none.
+def create_table(directory: TableDirectory, *, check: Callable[[], None] = lambda: None) -> str:
+    """Return the id of a table, which is made if there is none and `check` does not raise.
 
     The id is durable when this returns: a power loss must not take it once a file has it in its name.
     """
@@ -140,6 +138,7 @@ def create_table(directory: TableDirectory) -> str:
     storage.make_directory(directory.log)
     table = read_table_id(directory)
     if table is None:
+        check()
         _check_put_if_absent(directory)
         with suppress(OSError):  # it may have been put all the same; the read decides
             storage.put_if_absent(directory.id_file, encode_table_id(new_table_id()), durable=True)
@@ -419,7 +418,7 @@ def _read_checkpoint(directory: TableDirectory, table: str, number: int) -> Stat
     except UnsupportedError:
         raise
     except ArrowIpcError as error:
-        _log.warning("%s; the checkpoint before it and the entries since then are read instead", printable(str(error)))
+        warn_of_damage(printable(str(error)))
         return None
 
 

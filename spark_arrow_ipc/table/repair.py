@@ -19,7 +19,8 @@ import numpy as np
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.storage import Status, each
-from spark_arrow_ipc.table.collect import collect
+from spark_arrow_ipc.table.begin import put_mark
+from spark_arrow_ipc.table.collect import finish, sweep
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import NO_FILES, Files
 from spark_arrow_ipc.table.log import append, encode_table_id, follow, read_state
@@ -66,11 +67,14 @@ def forget_missing(directory: TableDirectory) -> Files:
         ended = state.ended.get(job)
         if ended is not None:
             with suppress(OSError):  # vacuum does what is left
-                collect(directory, state)
+                finish(directory, state, [job])
             return lost
         missing = list_missing(directory, state)
         if not missing:
+            sweep(directory, [job], None)
             return NO_FILES
+        # Without a mark, the next job would take it for one that has collected what it removed.
+        put_mark(directory, job)
         mask = np.zeros(len(state.files), np.bool_)
         mask[list(missing)] = True
         lost = state.files.select(mask)

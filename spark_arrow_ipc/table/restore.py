@@ -20,11 +20,11 @@ from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesErr
 from spark_arrow_ipc.storage.byte_source import read_pieces
 from spark_arrow_ipc.storage.paths import join, parent
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
-from spark_arrow_ipc.table.files import Files
+from spark_arrow_ipc.table.files import Files, StagedFile
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, data_file_name, suffix_like
 from spark_arrow_ipc.table.state import State
-from spark_arrow_ipc.table.transaction import StagedFile, Transaction
+from spark_arrow_ipc.table.transaction import Transaction
 
 
 def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> State:

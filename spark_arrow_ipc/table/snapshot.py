@@ -22,15 +22,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Final, TypeVar
 
-from spark_arrow_ipc.dataset.listing.data_file import DataFile, sample_version
+from spark_arrow_ipc.dataset.listing.data_file import SAMPLED_NBYTES, DataFile, sample_version
 from spark_arrow_ipc.dataset.listing.directory import dangling_link_error, is_hidden
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, UnsupportedError
 from spark_arrow_ipc.storage.paths import name_of, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, each
 from spark_arrow_ipc.table.entry import Removed
 from spark_arrow_ipc.table.log import read_newer, read_state
+from spark_arrow_ipc.table.lost import check_entries, check_id, ids_in
 from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory
 from spark_arrow_ipc.table.state import State
 
@@ -71,7 +73,7 @@ class Snapshot:
         Raises
         ------
         CommitError
-            The log is broken, or a file that it counts is missing or of another size.
+            The log is broken or lost, or a file that it counts is missing or of another size.
         ConcurrentWriteError
             Other jobs committed during each of the attempts.
         """
@@ -83,6 +85,7 @@ class Snapshot:
             if not is_one_table(first, state):
                 continue
             if state is None:
+                check_id(directory, ids_in(listing))
                 return cls(directory, None, listing, {})
             strangers = sorted(listing.keys() - set(state.files.paths))
             unmanaged = Removals(directory, first, state).count({path: listing[path] for path in strangers})
@@ -156,15 +159,33 @@ def removal_of(directory: TableDirectory, path: str, status: Status) -> Removed:
     return removed
 
 
-def is_removed(directory: TableDirectory, removed: Removed, status: Status | DataFile) -> bool:
-    """Return whether the file at the path of a removal is the removed one. Reads bytes only if the time differs."""
+class Match(Enum):
+    """What is known of a file at the path of a removal."""
+
+    SAME = auto()
+    """It is the removed one: it has the size and the version, or all of the bytes."""
+    OTHER = auto()
+    """It is another one."""
+    UNSURE = auto()
+    """It has the size and the sampled bytes, and another time: a copy of the removed one, or a new file."""
+
+
+def compare(directory: TableDirectory, removed: Removed, status: Status | DataFile) -> Match:
+    """Compare the file at the path of a removal with the removed one. Reads bytes only if the time differs."""
     # The size is in every listing, so that most files are told apart without a read.
     if removed.nbytes != status.nbytes:
-        return False
+        return Match.OTHER
     if removed.is_managed or removed.version == (status.version or str(status.mtime_ns)):
-        return True
+        return Match.SAME
     # `cp -r` and `touch` change the time of a file, and not its bytes.
-    return bool(removed.digest) and removed.digest == _digest(directory, status)
+    if not removed.digest or removed.digest != _digest(directory, status):
+        return Match.OTHER
+    return Match.SAME if removed.nbytes <= SAMPLED_NBYTES else Match.UNSURE
+
+
+def is_removed(directory: TableDirectory, removed: Removed, status: Status | DataFile) -> bool:
+    """Return whether the file at the path of a removal is the removed one for certain."""
+    return compare(directory, removed, status) is Match.SAME
 
 
 def is_one_table(first: State | None, second: State | None) -> bool:
@@ -183,19 +204,40 @@ class Removals:
         closed_before = 0 if first is None else first.number
         self._hidden: dict[str, list[Removed]] = {}
         for removed in (*state.tombstones, *(r for r, number in state.closed.items() if number > closed_before)):
-            self._hidden.setdefault(removed.path, []).append(removed)
+            # Most are managed, and hidden by their names.
+            if not removed.is_managed:
+                self._hidden.setdefault(removed.path, []).append(removed)
 
     def count(self, files: Mapping[str, _File]) -> dict[str, _File]:
-        """Return those of the listed files, which the log does not have, that count."""
-        directory, hidden = self._directory, self._hidden
+        """Return those of the listed files, which the log does not have, that count.
+
+        Raises
+        ------
+        CommitError
+            Of one of them, nothing tells whether it is removed; or the entries of the log are lost.
+        """
         unmanaged = {}
         for path, status in files.items():
             # It belongs to a job that has not committed, or to a copy.
             if self._state.is_managed(path):
+                check_entries(self._directory, self._state, path)
                 continue
-            if not any(is_removed(directory, removed, status) for removed in hidden.get(path, ())):
+            if not any(self._hides(removed, status) for removed in self._hidden.get(path, ())):
                 unmanaged[path] = status
         return unmanaged
+
+    def _hides(self, removed: Removed, status: Status | DataFile) -> bool:
+        match = compare(self._directory, removed, status)
+        # A removal is closed once its file is gone for certain: what is like it came after that.
+        tombstone = self._state.tombstones.get(removed)
+        if match is Match.UNSURE and tombstone is not None:
+            raise CommitError(
+                f"entry {tombstone.number} of the log removed a file of this name, this size and these bytes at all places "
+                "that were sampled, and this one has another time: it may be a copy of that file, or a new one. Delete it, or "
+                "give it another name to read it",
+                path=status.path,
+            )
+        return match is Match.SAME
 
 
 def missing_file(directory: TableDirectory, state: State, path: str, status: Status | None) -> CommitError:

@@ -9,7 +9,8 @@ Rules
 nothing but the number. The state remembers the newest `REMEMBERED` ended jobs, and in `horizon` the number from which on
 that list is complete. A job that was planned before the entry below the horizon cannot tell whether it has ended, and gives up.
 
-**Tombstones.** A removed file has a tombstone until an entry closes it, after somebody has seen that the file is gone.
+**Tombstones.** A removed file has a tombstone until an entry closes it, after somebody has seen that the file is gone: an
+entry of its own for files of other programs, and the entry of a later job for managed ones.
 Readers hide unmanaged files that have one, also for those that were closed while they listed: these stay in
 the state until the horizon has passed them.
 
@@ -167,19 +168,23 @@ class Replay:
     def apply(self, entry: Entry) -> bool:
         """Apply the next entry, and return whether it counts: False if it is void."""
         self.number, self.entry, self.time = entry.number, entry.id, entry.time
+        # An entry of a job that has ended is void; its number is used all the same.
+        is_void = entry.operation.is_of_job and entry.job in self._ended
+        if not is_void:
+            self._apply(entry)
+        self._forget()
+        return not is_void
+
+    def _apply(self, entry: Entry) -> None:
         for job in entry.expire:
             # A job that committed before stays committed: the fence came too late.
             self._ended.setdefault(job, Ended(entry.number, is_committed=False))
         for removed in entry.close:
-            # Two vacuums may close the same tombstones. A managed file is hidden by its name.
+            # Two jobs may close the same tombstones. A managed file is hidden by its name.
             if self._tombstones.pop(removed, None) is not None and not removed.is_managed:
                 self._closed[removed] = entry.number
-        # An entry of a job that has ended is void; its number is used all the same.
-        is_void = entry.operation.is_of_job and entry.job in self._ended
-        if entry.operation.is_of_job and not is_void:
+        if entry.operation.is_of_job:
             self._commit(entry)
-        self._forget()
-        return not is_void
 
     def _commit(self, entry: Entry) -> None:
         self._ended[entry.job] = Ended(entry.number, is_committed=True)

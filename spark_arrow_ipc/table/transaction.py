@@ -40,31 +40,31 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import above, join, parent
 from spark_arrow_ipc.storage.storage import each
-from spark_arrow_ipc.table.collect import close_many, collect, delete_old, fence, list_managed, list_staged, sweep
+from spark_arrow_ipc.table.begin import check_no_table, open_table, put_mark
+from spark_arrow_ipc.table.collect import delete_old, fence, finish, list_collected, list_managed, list_staged, sweep
 from spark_arrow_ipc.table.entry import Entry
-from spark_arrow_ipc.table.files import Files
+from spark_arrow_ipc.table.files import NO_FILES, Files, StagedFile
 from spark_arrow_ipc.table.log import (
     append,
-    create_table,
     follow,
     is_checkpoint_due,
     list_log,
     read_state,
     write_checkpoint,
 )
-from spark_arrow_ipc.table.names import TableDirectory, new_id
+from spark_arrow_ipc.table.names import LOG_DIRECTORY, TableDirectory, new_id
 from spark_arrow_ipc.table.snapshot import is_removed
 from spark_arrow_ipc.table.state import State
 
 _ATTEMPTS: Final = 3
-"""Requests for one mark or one copy, each proven by a listing."""
+"""Requests for one copy, proven by a listing, or for an entry that fail."""
 
 _RACES: Final = 1000
 """Attempts to put an entry; each one lost was won by another job."""
@@ -95,22 +95,6 @@ NEXT: Final = {
 
 class UnknownOutcomeError(CommitError):
     """The outcome of a job is unknown: its entry may be in the log, or may still come."""
-
-
-class StagedFile(NamedTuple):
-    """A file that a task has written, made durable and read back."""
-
-    staged: str  # name in the staging directory of the job
-    directory: str  # relative directory of the table where it belongs, empty for the table's own
-    name: str  # final name
-    nbytes: int
-    rows: int
-    crc32: int
-
-    @property
-    def path(self) -> str:
-        """The relative path that the file gets."""
-        return join(self.directory, self.name) if self.directory else self.name
 
 
 Change = Callable[[State], Entry | None]
@@ -153,7 +137,7 @@ class Transaction:
         CommitError
             The log is broken, or the mark cannot be put.
         """
-        table = create_table(directory)
+        table = open_table(directory)
         state = base or read_state(directory)
         if state is None or state.table != table:
             raise ConcurrentWriteError("the table was removed meanwhile; nothing is written", path=directory.root)
@@ -181,7 +165,9 @@ class Transaction:
         moves = {self.directory.path(file.path): join(staging, file.staged) for file in staged}
         if len(moves) != len(staged):
             raise CommitError("two files have one name; nothing is published", path=self.directory.root)
-        directories = sorted({parent(path) for path in moves})
+        # With those above, to find a table in one of them; the table's own if it gets files.
+        up = {up for path in moves for up in above(path) if up.startswith(self.directory.root)}
+        directories = sorted(up - {self.directory.root} | {parent(path) for path in moves})
         sizes = {self.directory.path(file.path): file.nbytes for file in staged}
         # The last round only lists: what it lacks has no name after as many requests.
         for attempt in range(_ATTEMPTS + 1):
@@ -193,8 +179,8 @@ class Transaction:
                 raise CommitError("a staged file has no final name; nothing is published", path=lacking[0])
             each(lambda path: self._move(moves[path], path), lacking, waits=storage.traits.waits)
         # The directories themselves may be new, up to the table's own.
-        for up in sorted({up for path in moves for up in above(path) if up.startswith(self.directory.root)}):
-            storage.sync(up)
+        for path in sorted(up):
+            storage.sync(path)
         rows = [(file.path, file.nbytes, file.rows, file.crc32) for file in staged]
         self._added = Files.of(rows, statistics=statistics)
         failpoint.hit("named.all")
@@ -226,6 +212,9 @@ class Transaction:
                 listed.update((status.path, status.nbytes) for status in self.directory.storage.list(directory))
 
         each(list_one, directories, waits=self.directory.storage.traits.waits)
+        for directory in directories:
+            if directory != self.directory.root and join(directory, LOG_DIRECTORY) in listed:
+                check_no_table(self.directory, directory)
         return [path for path, nbytes in sizes.items() if listed.get(path) != nbytes]
 
     # ---- NAMED -> COMMITTED
@@ -247,7 +236,7 @@ class Transaction:
         """
         self._expect(Phase.NAMED)
         assert self._added is not None
-        root, is_put = self.directory.root, False
+        is_put = False
         errors: list[OSError] = []
         for _ in range(_RACES):
             state = self._read_state()
@@ -261,13 +250,14 @@ class Transaction:
             # A full disk stays full.
             if len(errors) == _ATTEMPTS:
                 raise self._unconfirmed(errors[-1]) from errors[-1]
-            changed = change(state)
-            if changed is None or state.has_committed(changed):
-                if not self._asked:
-                    return state
-                raise CommitError("a job with this token was committed meanwhile; nothing is published", path=root)
-            entry = replace(changed, job=self.job, base=self.base, add=self._added)
-            self._check_removes(state, entry)
+            try:
+                entry = self._entry_after(state, change)
+            except (CommitError, OSError):
+                if self._comes_late(state):
+                    continue
+                raise
+            if entry is None:
+                return state
             numbered = follow(state, entry)
             # Before the request: from here on an entry may be in the log, whatever the reply.
             self._asked = numbered.number
@@ -282,6 +272,30 @@ class Transaction:
             if is_put
             else CommitError("other jobs were faster at each attempt; nothing is published", path=self.directory.root)
         )
+
+    def _entry_after(self, state: State, change: Change) -> Entry | None:
+        """Return the entry of the job that may follow a state; None if there is nothing to commit."""
+        changed = change(state)
+        if changed is None or state.has_committed(changed):
+            if not self._asked:
+                return None
+            raise CommitError(
+                "a job with this token was committed meanwhile; nothing is published", path=self.directory.root
+            )
+        closed = list_collected(self.directory, state)
+        entry = replace(changed, job=self.job, base=self.base, add=self._added or NO_FILES, close=closed)
+        self._check_removes(state, entry)
+        return entry
+
+    def _comes_late(self, state: State) -> bool:
+        """Return whether an entry without a reply was put after all; if not, no request for it will be carried out any more."""
+        if self._asked <= state.number or not self.directory.storage.traits.may_come_late:
+            return False  # the number is taken
+        try:
+            ended = fence(self.directory, self.table, [self.job])
+        except (CommitError, OSError) as error:
+            raise self._unknown(f"the log entry of the job may still come ({error})") from error
+        return ended is None or self._is_committed(ended)
 
     def _unconfirmed(self, error: OSError) -> CommitError:
         """Return the error of a job whose entry the storage does not take."""
@@ -303,9 +317,15 @@ class Transaction:
             if self.phase is not Phase.NAMED or not self._asked:
                 raise
             raise self._unknown(f"the outcome of the job is unknown: the log cannot be read ({error})") from error
-        if state is not None and state.table == self.table:
-            return state
         words = "the table was removed while this job ran"
+        if state is not None and state.table == self.table:
+            # A listing may be older than the entry.
+            if state.number >= self.base or self.directory.storage.status(self.directory.entry(self.table, self.base)):
+                return state
+            words = (
+                f"the log ends with entry {state.number}, and this job was planned on entry {self.base}: entries were deleted, or "
+                "an older copy was put back, see 'arrowipc fsck'"
+            )
         if self._asked:
             raise self._unknown(words, "whether it was committed before is unknown")
         raise CommitError(f"{words}; nothing is published", path=self.directory.root)
@@ -371,18 +391,14 @@ class Transaction:
         """Delete what the job removed and staged, and keep the log short. After an error, vacuum does what is left."""
         self._expect(Phase.COMMITTED)
         state = self._read_state()
-        try:
-            collect(self.directory, state)
-        except OSError:  # once more: programs that list the directory see removed files until then
-            collect(self.directory, state)
-        sweep(self.directory, [self.job], None)  # its named files count
+        if not finish(self.directory, state, [self.job]):
+            return
         listing = list_log(self.directory, state.table)
         # The job that makes it due writes it; if it dies, the next one does.
         if is_checkpoint_due(listing):
             write_checkpoint(self.directory, state)
         if state.number % _PRUNE_INTERVAL == 0:
             delete_old(self.directory, state)
-        close_many(self.directory, state)
         self._go(Phase.COLLECTED)
 
     # ---- -> ABORTED
@@ -432,19 +448,3 @@ class Transaction:
     def _go(self, phase: Phase) -> None:
         assert phase in NEXT[self.phase], f"{phase} after {self.phase}"
         self.phase = phase
-
-
-def put_mark(directory: TableDirectory, job: str) -> None:
-    """Make the staging directory of a job, and put its mark durably."""
-    storage, mark = directory.storage, directory.mark(job)
-    for _ in range(_ATTEMPTS):
-        # A vacuum may have deleted the empty directory above it in between.
-        storage.make_directory(directory.staging(job))
-        with suppress(OSError):
-            storage.put(mark, b"", durable=True)
-        if storage.status(mark) is not None:
-            storage.sync(directory.all_staging)
-            storage.sync(directory.root)
-            failpoint.hit("planned.mark")
-            return
-    raise CommitError("the mark of the job cannot be put; nothing is written", path=mark)

@@ -31,6 +31,7 @@ from spark_arrow_ipc.table.collect import (
     list_old_removals,
     list_staging,
     sweep,
+    uncollected_jobs,
 )
 from spark_arrow_ipc.table.log import list_log, list_prunable, prune, read_state
 from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, is_job_id, is_table_id, managed_name, new_id
@@ -139,11 +140,14 @@ def vacuum(directory: TableDirectory, *, older_than: float, dry_run: bool = Fals
         **{kind: files for kind, (files, _) in garbage.items()},
     }
     if not dry_run:
-        collect(directory, fenced)
+        gone = collect(directory, fenced)
+        if gone is None:
+            return VacuumReport()
         # Of a job that committed, the files that count stay, and removed ones have tombstones.
-        swept = sweep(directory, swept, partial(list_managed, directory, fenced.table, live))
-        # After the deletions, which it looks at anew.
-        close_removed(directory, fenced.table)
+        swept = sweep(
+            directory, swept - uncollected_jobs(fenced, gone), partial(list_managed, directory, fenced.table, live)
+        )
+        close_removed(directory, fenced.table, gone)
         # The table may have been made anew, and what was garbage is its log.
         if is_current(directory, fenced):
             for _, delete in garbage.values():

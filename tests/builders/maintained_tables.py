@@ -11,9 +11,10 @@ from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table.encoded_schema import encode_schema
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
+from spark_arrow_ipc.table.files import StagedFile
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name
 from spark_arrow_ipc.table.snapshot import Snapshot, removal_of
-from spark_arrow_ipc.table.transaction import StagedFile, Transaction
+from spark_arrow_ipc.table.transaction import Transaction
 
 SCHEMA = encode_schema(Schema.of([t.Field("id", t.int64)]), "")
 

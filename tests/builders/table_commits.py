@@ -5,10 +5,11 @@ from pathlib import Path
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
+from spark_arrow_ipc.table.files import StagedFile
 from spark_arrow_ipc.table.log import read_state, read_table_id, write_checkpoint
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name
 from spark_arrow_ipc.table.snapshot import Snapshot, removal_of
-from spark_arrow_ipc.table.transaction import StagedFile, Transaction
+from spark_arrow_ipc.table.transaction import Transaction
 
 APPEND, OVERWRITE, DYNAMIC, REWRITE = list(Operation)[:4]
 

@@ -17,7 +17,10 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "tests/programs/table_machine.py"
-TESTS = tuple(f"tests/table/test_{name}.py" for name in ("transaction", "rules", "log", "power_loss", "failpoints"))
+TESTS = tuple(
+    f"tests/table/test_{name}.py"
+    for name in ("transaction", "closing", "lost", "rules", "log", "power_loss", "failpoints")
+)
 
 
 class Mutation(NamedTuple):
@@ -31,7 +34,7 @@ class Mutation(NamedTuple):
 
 
 MUTATIONS = {
-    "anybody collects": Mutation("vacuum.py", "    collect(directory, fenced)\n", ""),
+    "anybody collects": Mutation("vacuum.py", "gone = collect(directory, fenced)", "gone = {}"),
     "names are used once": Mutation("transaction.py", "job = job or new_id()", 'job = "0" * 32'),
     "the fence": Mutation("vacuum.py", "fenced = fence(directory, state.table, sorted(dead))", "fenced = state"),
     "judged by the state at the fence": Mutation(
@@ -91,15 +94,13 @@ MUTATIONS = {
     ),
     "tombstones hide": Mutation(
         "snapshot.py",
-        "if not any(is_removed(directory, removed, status) for removed in hidden.get(path, ())):",
+        "if not any(self._hides(removed, status) for removed in self._hidden.get(path, ())):",
         "if True:",
     ),
     "closed tombstones hide": Mutation(
         "snapshot.py", "*(r for r, number in state.closed.items() if number > closed_before)", "", ("mixed", "hot")
     ),
-    "an entry closes what is gone": Mutation(
-        "collect.py", "        if removed.path not in listing\n", "        if True\n"
-    ),
+    "an entry closes what is gone": Mutation("collect.py", "return match is Match.OTHER", "return True"),
     "a name is looked for before it is missing": Mutation(
         "snapshot.py",
         "            status = directory.storage.status(directory.path(path), follow_links=False)\n        if status is None or status.nbytes",
@@ -128,7 +129,7 @@ MUTATIONS = {
         "collect.py", "for _ in range(_ATTEMPTS):\n        paths", "for _ in range(1):\n        paths", kinds=("store",)
     ),
     "an unmanaged file is compared before it is deleted": Mutation(
-        "collect.py", "if status is None or not is_removed(directory, removed, status):", "if status is None:"
+        "collect.py", "else compare(directory, removed, status)", "else Match.SAME"
     ),
     "vacuum deletes files of jobs that are known": Mutation(
         "vacuum.py", "dead | (fenced.ended.keys() & orphans)", "dead | orphans"
@@ -184,12 +185,30 @@ MUTATIONS = {
     "deletions are synced before the mark goes": Mutation(
         "collect.py", "        _sync_table(directory)\n", "", ("power",), ("disk",)
     ),
-    "deletions are synced after the listing that their tombstones close by": Mutation(
-        "collect.py",
-        "    _sync_directories(directory, (removed.path for removed in state.tombstones))\n    return tuple",
-        "    return tuple",
-        ("power",),
-        ("disk",),
+    "an entry closes what the job has deleted that removed it": Mutation(
+        "collect.py", "if job is not None and job not in left)", ")"
+    ),
+    "the mark stays until what the job removed is gone": Mutation(
+        "collect.py", " - uncollected_jobs(state, gone), None)", ", None)", kinds=("store",)
+    ),
+    "an entry closes the removal that was collected": Mutation(
+        "collect.py", "if state.tombstones.get(removed) == row)", "if removed in state.tombstones)"
+    ),
+    "a file that may be a new one is an error": Mutation(
+        "snapshot.py", "if match is Match.UNSURE and tombstone is not None:", "if False:", ()
+    ),
+    "a lost id is an error": Mutation(
+        "lost.py",
+        "if storage.status(entries) is None or storage.status(directory.id_file) is not None:",
+        "if True:",
+        (),
+    ),
+    "a first job that ended meanwhile is no loss": Mutation("lost.py", "if not is_newest or ", "if "),
+    "a conflict expires a job whose entry may come late": Mutation(
+        "transaction.py", "                if self._comes_late(state):\n", "                if False:\n", (), ("store",)
+    ),
+    "a void entry closes nothing": Mutation(
+        "state.py", "        if not is_void:\n            self._apply(entry)\n", "        self._apply(entry)\n"
     ),
     "deletions are synced before their tombstones close": Mutation(
         "collect.py",
@@ -203,6 +222,7 @@ MUTATIONS = {
 
 def mutate(folder, mutation):
     shutil.copytree(ROOT / "spark_arrow_ipc", folder / "spark_arrow_ipc", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "examples", folder / "examples")  # one of the directed tests reads it
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     path = folder / "spark_arrow_ipc" / "table" / mutation.module

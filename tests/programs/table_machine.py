@@ -31,11 +31,12 @@ from spark_arrow_ipc.errors import ArrowIpcError, CommitError, ConcurrentWriteEr
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table import log, names, state
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
+from spark_arrow_ipc.table.files import StagedFile
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name, managed_name
 from spark_arrow_ipc.table.restore import restore
 from spark_arrow_ipc.table.snapshot import Snapshot, removal_of
 from spark_arrow_ipc.table.state import State
-from spark_arrow_ipc.table.transaction import Phase, StagedFile, Transaction, UnknownOutcomeError
+from spark_arrow_ipc.table.transaction import Phase, Transaction, UnknownOutcomeError
 from spark_arrow_ipc.table.vacuum import vacuum
 
 ROOT = "sim:/t"
@@ -364,7 +365,9 @@ class World:
             file = self.storage.files.pop(path)
             self.storage.durable.pop(path, None)
             self.died.add(file.id)
-        elif what == "copy" and self.ghost is not None:  # a file of a copy of this table, of a job that is unknown here
+        elif (
+            what == "copy" and self.ghost is not None and self.ghost.live
+        ):  # a file of a copy of this table, of a job that is unknown here
             name = data_file_name(0, self.ghost.table, self.id())
             self.storage.place(f"{ROOT}/{partition}/{name}", self.row().encode())
         elif what == "remove":

@@ -7,6 +7,9 @@ from commit_jobs import dying, interrupted
 from maintained_tables import content, ids, paths_in, save, stage, table
 from places import WAYS, Place, local, two_places
 
+from spark_arrow_ipc.arrow import types
+from spark_arrow_ipc.arrow.types import field
+from spark_arrow_ipc.dataset.write import WriteMode, job_plan
 from spark_arrow_ipc.errors import ArrowIpcError, CommitError, ConcurrentWriteError, NoFilesError, OptionError
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.table import copy as module
@@ -358,3 +361,21 @@ def test_nothing_is_written_through_a_link(pair, tmp_path):
     assert [] == list((tmp_path / "outside").iterdir())
     copy_table(source, target)
     assert [1] == ids(target)
+
+
+STRAYS = {
+    "beside partitions": ("k=1", "stray.arrow"),
+    "in a directory that is no partition": ("", "elsewhere/stray.arrow"),
+}
+
+
+@pytest.mark.parametrize(("at", "stray"), STRAYS.values(), ids=STRAYS)
+def test_files_that_no_reader_reads_are_left_out_so_that_the_copy_takes_jobs(pair, caplog, at, stray):
+    source, target = pair
+    save(source, (1,), at=at)
+    put(source, stray, content(9))
+    copy_table(source, target)
+    assert f"are not copied: {source.path(stray)}" in caplog.text
+    assert [at] == [path.rpartition("/")[0] for path in read_state(target).files.paths]
+    partition_by = tuple(field(name, types.utf8) for name in [at.partition("=")[0]] if at)
+    job_plan.plan_job(target.root, job_plan.CommitIntent(WriteMode.APPEND, partition_by=partition_by))

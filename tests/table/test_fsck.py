@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from maintained_tables import content, save, stage, table
@@ -139,3 +140,25 @@ def test_a_copy_of_our_own_file_by_a_file_manager_is_a_fault(lake):
 def test_a_directory_without_a_log_is_no_fault(directory):
     report = check_table(directory)
     assert (True, "", 0) == (report.is_sound, report.table, report.number)
+
+
+LINKS = {
+    "a file that counts": (data_path, "it is a link, and nothing is read through it", "put the file in the place"),
+    "staging": (lambda _: "_ipc_stage", "expected a directory, found a link", ""),
+    "the log": (lambda _: "_ipc_log", "expected a directory, found a link", ""),
+}
+
+
+@pytest.mark.parametrize(("path_of", "what", "fix"), LINKS.values(), ids=LINKS)
+def test_a_link_is_a_fault_that_says_so(tmp_path, path_of, what, fix):
+    (tmp_path / "lake").mkdir()
+    lake = table(tmp_path / "lake")
+    save(lake, (1,))
+    name = path_of(lake)
+    path, target = Path(lake.path(name)), tmp_path / "elsewhere"
+    path.rename(target) if path.exists() else target.mkdir()
+    path.symlink_to(target)
+    ((where, told, remedy),) = faults(lake)
+    assert name == where
+    assert what in told
+    assert fix in remedy

@@ -56,10 +56,9 @@ def test_files_of_other_programs_have_no_rows_in_the_log(directory):
         directory.storage.read(directory.path(read_state(directory).files.paths[0]), 9999),
     )
     save(directory, (2,), overwrites=True)
-    assert (2, None) == (
-        read_history(directory).changes[0].files_removed,
-        read_history(directory).changes[0].rows_removed,
-    )
+    closed, overwritten, _ = read_history(directory).changes
+    assert (2, None) == (overwritten.files_removed, overwritten.rows_removed)
+    assert ("close", 0) == (closed.operation, closed.files_removed)
 
 
 def test_an_entry_of_maintenance_has_no_files(directory):

@@ -176,13 +176,14 @@ HARM_OF_CHECKPOINTS = {
 
 
 @pytest.mark.parametrize("harm", HARM_OF_CHECKPOINTS.values(), ids=HARM_OF_CHECKPOINTS)
-def test_a_damaged_checkpoint_is_passed_over_with_a_warning(directory, caplog, harm):
+def test_a_damaged_checkpoint_is_passed_over_with_one_warning(directory, caplog, harm):
     entries, models = log_cases.random_entries(2, 9)
     table = written(directory, entries, checkpoints=(4, 8))
     path = directory.checkpoint(table, 8)
     directory.storage.put(path, harm(directory.storage.read(path, 1 << 20)))
     with caplog.at_level(logging.WARNING):
-        assert models[-1].files == log_cases.files_of(log.read_state(directory))
+        for _ in range(3):
+            assert models[-1].files == log_cases.files_of(log.read_state(directory))
     assert [path in record.getMessage() for record in caplog.records] == [True]
 
 

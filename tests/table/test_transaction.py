@@ -14,11 +14,11 @@ from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table import log
 from spark_arrow_ipc.table.collect import fence
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
-from spark_arrow_ipc.table.files import NO_FILES
+from spark_arrow_ipc.table.files import NO_FILES, StagedFile
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name
 from spark_arrow_ipc.table.restore import restore
 from spark_arrow_ipc.table.snapshot import Snapshot, list_data_files, removal_of
-from spark_arrow_ipc.table.transaction import NEXT, Phase, StagedFile, Transaction, UnknownOutcomeError
+from spark_arrow_ipc.table.transaction import NEXT, Phase, Transaction, UnknownOutcomeError
 from spark_arrow_ipc.table.vacuum import vacuum
 
 
@@ -419,6 +419,8 @@ def test_an_abort_expires_a_job_whose_put_may_still_come(directory, monkeypatch)
         patch.setattr("spark_arrow_ipc.table.transaction.append", append)
         with pytest.raises(ConcurrentWriteError, match=r"\(other\.arrow\)"):
             job.commit(lambda _: Entry(0, "", Operation.OVERWRITE, remove=gone))
+    if directory.storage.traits.may_come_late:  # before the error says that nothing is published
+        assert job.job in log.read_state(directory).ended
     assert job.abort()
     assert [False] == [directory.storage.put_if_absent(*request) for request in late], "its number is taken"
     assert ["a", "newer"] == texts(directory)
@@ -449,12 +451,39 @@ def test_an_older_entry_is_restored_from_what_is_retained(directory, retain):
     assert 1 == len(names)
 
 
-def test_tombstones_are_closed_before_they_are_more_than_the_tables_files(directory, monkeypatch):
-    """Each job deletes again what has a tombstone."""
-    monkeypatch.setattr("spark_arrow_ipc.table.collect._MOST_TOMBSTONES", 3)
-    save(directory, "1", "2")
-    counts = []
-    for _ in range(4):
-        save(directory, "3", "4", operation=Operation.OVERWRITE)
-        counts.append(len(log.read_state(directory).tombstones))
-    assert [2, 0, 2, 0] == counts
+@pytest.mark.parametrize("answers", [True, False], ids=["the log answers", "the log does not answer"])
+def test_a_put_that_is_carried_out_after_a_conflict_is_a_commit_or_unknown(directory, monkeypatch, answers):
+    """A disk has carried it out, or has not, when the call returns."""
+    save(directory, "a")
+    job = Transaction.begin(directory)
+    job.name_files(staged(job, "b"))
+    late, conflicts = [], []
+
+    def append(where, state, entry):
+        late.append((where.entry(state.table, entry.number), entry.to_bytes()))
+        raise OSError(5, "no reply")
+
+    def change(_):
+        if late:
+            conflicts.append(1)
+            raise ConcurrentWriteError("another program was faster; nothing is published")
+        return Entry(0, "", Operation.APPEND)
+
+    def fence_late(*arguments):
+        if not answers:
+            raise OSError(5, "no reply")
+        assert directory.storage.put_if_absent(*late[0])
+        return fence(*arguments)
+
+    monkeypatch.setattr("spark_arrow_ipc.table.transaction.append", append)
+    monkeypatch.setattr("spark_arrow_ipc.table.transaction.fence", fence_late)
+    if not directory.storage.traits.may_come_late:
+        with pytest.raises(ConcurrentWriteError, match="nothing is published"):
+            job.commit(change)
+    elif answers:
+        job.commit(change)
+        assert (Phase.COMMITTED, ["a", "b"]) == (job.phase, texts(directory))
+    else:
+        with pytest.raises(UnknownOutcomeError, match="entry of the job may still come"):
+            job.commit(change)
+    assert [1] == conflicts

@@ -27,6 +27,9 @@ _SAMPLED: Final = "sample-"
 _SAMPLES: Final = 8
 _SAMPLE_NBYTES: Final = 4 << 10
 
+SAMPLED_NBYTES: Final = _SAMPLES * _SAMPLE_NBYTES
+"""The sample of a file of at most so many bytes is of all of them."""
+
 
 class Located(Protocol):
     """A file of a plan."""
@@ -75,7 +78,7 @@ class DataFile(NamedTuple):
 def sample_version(source: ByteSource, nbytes: int) -> str:
     """Return a version for a file of a storage that has none: a digest of eight parts of 4 KiB, or of all bytes of a small file."""
     digest = blake2b(digest_size=9)
-    if nbytes <= _SAMPLES * _SAMPLE_NBYTES:
+    if nbytes <= SAMPLED_NBYTES:
         digest.update(source.read_up_to(0, nbytes))
     else:
         for i in range(_SAMPLES):

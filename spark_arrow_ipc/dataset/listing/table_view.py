@@ -20,6 +20,7 @@ from spark_arrow_ipc.dataset.listing.directory import Listing, is_loop, read_dir
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Status, Storage, each
 from spark_arrow_ipc.table.log import read_newer, read_state
+from spark_arrow_ipc.table.lost import check_id, ids_in
 from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.snapshot import Removals, is_one_table, missing_file
 from spark_arrow_ipc.table.state import State
@@ -98,6 +99,10 @@ class TableView:
         self._tables: dict[str, _Table] = {}
         self._table_of: dict[str, str | None] = {"": None}
         """The innermost table that contains each directory, or None."""
+        self._without_id: set[str] = set()
+        """Directories without a table's id; on a disk only those that have the directory of a log."""
+        self._checked: dict[str, set[str]] = {}
+        """The ids of which such a directory has no entries."""
         self._listed_ahead: dict[str, Listing] = {}
         self._statuses: dict[str, Status | None] = {}
         """Answers of the storage that are not used yet."""
@@ -146,8 +151,17 @@ class TableView:
         if directory not in self._listings:
             self._listings[directory] = self._list_once(directory)
         listing = self._listings[directory]
+        if table is None and self._without_id:
+            self._check_ids(self._real(directory), ids_in(file.path for file in listing.files))
         self._counted[directory] = listing if table is None else table.apply(self._real(directory), listing)
         return self._counted[directory]
+
+    def _check_ids(self, directory: str, ids: set[str]) -> None:
+        """Raise if files of a directory without a table are of one at or above it that has lost its id."""
+        for root in (directory, *above(directory)) if ids else ():
+            if root in self._without_id:
+                check_id(TableDirectory(self.storage, root), ids - self._checked.get(root, set()))
+                self._checked.setdefault(root, set()).update(ids)
 
     def _real(self, directory: str) -> str:
         """Return the path of a directory in its table, which a link may lead to."""
@@ -257,4 +271,7 @@ class TableView:
         if self.storage.traits.directories and self.storage.status(table.log, follow_links=False) is None:
             return None
         state = read_state(table)
-        return None if state is None else _Table(table, state)
+        if state is None:
+            self._without_id.add(directory)
+            return None
+        return _Table(table, state)

@@ -31,7 +31,7 @@ from spark_arrow_ipc.dataset.stream.table_entries import table_around
 from spark_arrow_ipc.errors import NoFilesError, StreamOffsetError, UnsupportedError, cut_repr, printable
 from spark_arrow_ipc.storage.paths import SEPARATOR, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Storage
-from spark_arrow_ipc.table.log import read_table_id
+from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import TableDirectory, managed_name
 
 _LOG: Final = logging.getLogger(__name__)
@@ -102,7 +102,8 @@ class SourceFiles:
             if (directory, table) in self._strangers:
                 continue
             root = table_around(self.storage, directory)
-            if root is not None and read_table_id(TableDirectory(self.storage, root)) == table:
+            state = None if root is None else read_state(TableDirectory(self.storage, root))
+            if state is not None and (state.table == table or table in state.former):
                 raise StreamOffsetError(
                     f"{root} is a table of this package, and a stream that lists its files would read rows twice that a job "
                     f"rewrites; begin a query of the table, .load({cut_repr(root)}), with a new checkpoint, and with "

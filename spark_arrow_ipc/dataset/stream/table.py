@@ -3,10 +3,12 @@
 A stream first reads the files that the log counts at one entry, the *snapshot*, and then the files of each entry after it. A
 batch never splits an entry, so that each commit is in one batch. A look at a table where nothing happened takes two requests.
 
-Offset ``{"v": 1, "mode": "table", "table": t, "entry": n, "after": a}``:
+Offset ``{"v": 1, "mode": "table", "table": t, "entry": n, "id": i, "after": a}``:
 
 - ``table`` is the id of the table. A directory that was deleted and written anew has another one, and is another source;
 - ``entry`` is the entry of the snapshot, or the last one that was read; 0 before any;
+- ``id`` is the beginning of the id of that entry: a log that was put back from a copy, and went on from there, has other
+  entries of the same numbers. It is empty before an entry was read;
 - ``after`` is the last path of the snapshot that was read, ``""`` if none was, ``"/"`` once all of it was read. ``"//"``
   is the beginning of a query that leaves out what is there.
 
@@ -41,6 +43,7 @@ from spark_arrow_ipc.dataset.stream.mode import (
     make_offset,
 )
 from spark_arrow_ipc.dataset.stream.table_entries import (
+    ID_CHARS,
     FileFinder,
     TableChanges,
     TableEntries,
@@ -97,18 +100,19 @@ class _Position:
 
     table: str
     entry: int = 0
+    id: str = ""  # the beginning of the entry's id; empty if no entry was read
     after: str = _BEGIN
 
     @classmethod
     def of(cls, offset: Offset) -> _Position:
-        values = OffsetValues(offset, TABLE, ("table", "entry", "after"))
+        values = OffsetValues(offset, TABLE, ("table", "entry", "id", "after"))
         table = values.string("table")
         if not is_table_id(table):
             raise StreamOffsetError(expected="the id of a table in an offset", found=cut_repr(table))
-        return cls(table, values.integer("entry"), values.string("after"))
+        return cls(table, values.integer("entry"), values.string("id", max_chars=ID_CHARS), values.string("after"))
 
     def to_offset(self) -> dict[str, str | int]:
-        return make_offset(TABLE, table=self.table, entry=self.entry, after=self.after)
+        return make_offset(TABLE, table=self.table, entry=self.entry, id=self.id, after=self.after)
 
     @property
     def is_beginning(self) -> bool:
@@ -153,7 +157,7 @@ class TableMode:
             loses = not self._options.fails_on_data_loss
             self._first = self._entries.first_since(self._options.from_ns, fails_on_data_loss=not loses)
         if self._first is not None:
-            return _Position(self._entries.table, self._first - 1, _READ).to_offset()
+            return _Position(self._entries.table, self._first - 1, after=_READ).to_offset()
         return _Position(self._entries.table, after=_LATEST if self._options.from_latest else _BEGIN).to_offset()
 
     def latest(self, start: Offset, limit: Limit) -> Offset:
@@ -171,7 +175,7 @@ class TableMode:
             self._entries, self._snapshot = self._open(), None
             newest = self._entries.newest(0)
             _LOG.warning("%s; all rows of the table are read", printable(str(error)))
-            after = _Position(self._entries.table, newest, _BEGIN)
+            after = _Position(self._entries.table, newest, self._entries.id_of(newest), _BEGIN)
         return start if after == position else after.to_offset()
 
     def _newest(self, position: _Position) -> int:
@@ -189,6 +193,12 @@ class TableMode:
                 "of the directory was put back, or startingFrom names an entry that is not there yet",
                 path=self._directory.root,
             )
+        if position.id and position.id != self._entries.id_of(position.entry):
+            raise StreamOffsetError(
+                f"log entry {position.entry} is not the one that the stream has read: an older copy of the directory was put "
+                "back, and other jobs were committed since; begin with a new checkpoint",
+                path=self._directory.root,
+            )
         return newest
 
     def _until(self, newest: int) -> int:
@@ -199,7 +209,7 @@ class TableMode:
 
     def _next(self, position: _Position, newest: int, last: int, limit: Limit) -> _Position:
         if position.after == _LATEST:
-            return replace(position, entry=last, after=_READ)
+            return replace(position, entry=last, id=self._entries.id_of(last), after=_READ)
         if position.has_snapshot:
             if position.after == _BEGIN:
                 self._refuse_foreign()
@@ -207,10 +217,11 @@ class TableMode:
             first = snapshot.position(position.after)
             stop = first + limit.fitting(file.nbytes for file in snapshot.files[first:])
             self._backlog = snapshot.rest(stop)
+            at = replace(position, entry=snapshot.number, id=snapshot.id)
             if stop < len(snapshot.files):
-                return replace(position, entry=snapshot.number, after=snapshot.files[stop - 1].path)
+                return replace(at, after=snapshot.files[stop - 1].path)
             if first < stop or position.is_beginning:
-                return replace(position, entry=snapshot.number, after=_READ)
+                return replace(at, after=_READ)
             position = replace(position, after=_READ)
         if limit != ALL_AVAILABLE:
             last = min(last, position.entry + _MOST_AHEAD)
@@ -226,7 +237,7 @@ class TableMode:
         self._backlog = Backlog(sum(len(entry.files) for entry in left), sum(entry.nbytes for entry in left), oldest_ns)
         if not files and count < _EMPTY_ENTRIES:
             return position
-        return replace(position, entry=entries[count - 1].number)
+        return replace(position, entry=entries[count - 1].number, id=entries[count - 1].id)
 
     def _refuse_foreign(self) -> None:
         """Refuse a table with files of other programs, once in a process; or warn. Lists the table."""

@@ -28,10 +28,13 @@ from spark_arrow_ipc.storage.storage import Status, Storage, each
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import NO_FILES
 from spark_arrow_ipc.table.history import first_since, retained_entries
-from spark_arrow_ipc.table.log import list_log, read_after, read_state, read_table_id
+from spark_arrow_ipc.table.log import list_log, read_after, read_entry, read_state, read_table_id
 from spark_arrow_ipc.table.names import LOG_DIRECTORY, TableDirectory
 from spark_arrow_ipc.table.snapshot import is_removed, missing_file
 from spark_arrow_ipc.table.state import Replay, State
+
+ID_CHARS: Final = 16
+"""So much of the id of an entry tells it from another one of its number."""
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -50,6 +53,7 @@ class TableChanges:
     """The rows of one entry for a stream."""
 
     number: int
+    id: str  # the first `ID_CHARS` of the entry's id
     time: int  # milliseconds since 1970
     files: tuple[TableFile, ...] = ()  # removed ones first
     overwrites: bool = False  # whether rows of earlier entries are removed, or come back
@@ -62,12 +66,12 @@ class TableChanges:
 
 def _changes_of(entry: Entry, *, is_void: bool) -> TableChanges:
     if is_void:
-        return TableChanges(entry.number, entry.time)
+        return TableChanges(entry.number, entry.id[:ID_CHARS], entry.time)
     insert, delete = Change(INSERT, entry.number), Change(DELETE, entry.number)
     if entry.operation is Operation.REWRITE:
         foreign = (removed for removed in entry.remove if not removed.is_managed)
         files = tuple(TableFile(removed.path, removed.nbytes, insert, removed) for removed in foreign)
-        return TableChanges(entry.number, entry.time, files)
+        return TableChanges(entry.number, entry.id[:ID_CHARS], entry.time, files)
     # An append may remove the empty file that stood for the schema.
     removes = () if entry.operation is Operation.APPEND else (r for r in entry.remove if r.is_managed)
     deletes = [TableFile(removed.path, removed.nbytes, delete, removed) for removed in removes]
@@ -76,7 +80,7 @@ def _changes_of(entry: Entry, *, is_void: bool) -> TableChanges:
     ]
     # A restore may bring rows back and remove none: appended, they would be doubled.
     overwrites = bool(deletes or (entry.operation is Operation.RESTORE and inserts))
-    return TableChanges(entry.number, entry.time, (*deletes, *inserts), overwrites)
+    return TableChanges(entry.number, entry.id[:ID_CHARS], entry.time, (*deletes, *inserts), overwrites)
 
 
 @dataclass(slots=True)
@@ -86,6 +90,7 @@ class TableEntries:
     directory: TableDirectory
     table: str  # the table's id
     _first: int = 0  # the number of the state that the entries follow
+    _first_id: str = ""  # and the id of its entry
     _changes: list[TableChanges] = field(default_factory=list)
     _state: State | None = None  # after the newest of them, without files
 
@@ -125,7 +130,7 @@ class TableEntries:
         """Return the changes of the entries after a number up to another one, of a log with so many entries."""
         if self._state is None or not self._first <= after <= self._state.number:
             self._state = replace(self.state(after), files=NO_FILES)
-            self._first, self._changes = after, []
+            self._first, self._first_id, self._changes = after, self._state.entry[:ID_CHARS], []
         if self._state.number < last:
             try:
                 entries = read_after(self.directory, self._state, last, newest)
@@ -140,8 +145,20 @@ class TableEntries:
     def forget(self, number: int) -> None:
         """Forget the entries up to a number."""
         if self._state is not None and self._first < number <= self._state.number:
+            self._first_id = self.id_of(number)
             self._changes = self._changes[number - self._first :]
             self._first = number
+
+    def id_of(self, number: int) -> str:
+        """Return the first `ID_CHARS` of the id of an entry. A read, unless the entry was read before."""
+        if not number:
+            return ""
+        if self._state is not None and self._first <= number <= self._state.number:
+            return self._changes[number - self._first - 1].id if number > self._first else self._first_id
+        try:
+            return read_entry(self.directory, self.table, number).id[:ID_CHARS]
+        except FileNotFoundError:  # a checkpoint may stand for it
+            return self.state(number).entry[:ID_CHARS]
 
     def first_since(self, time_ns: int, *, fails_on_data_loss: bool) -> int:
         """Return the number of the first entry of a time or later; the next one if there is none."""
@@ -167,6 +184,7 @@ class TableSnapshot:
     """The managed files of a table after an entry, by path."""
 
     number: int
+    id: str  # the first `ID_CHARS` of the entry's id
     files: tuple[TableFile, ...]
 
     @classmethod
@@ -174,7 +192,9 @@ class TableSnapshot:
         """Return the snapshot of a state."""
         change = Change(INSERT, state.number)
         sizes = sorted(zip(state.files.paths, state.files.nbytes.tolist(), strict=True))
-        return cls(state.number, tuple(TableFile(path, nbytes, change) for path, nbytes in sizes))
+        return cls(
+            state.number, state.entry[:ID_CHARS], tuple(TableFile(path, nbytes, change) for path, nbytes in sizes)
+        )
 
     @cached_property
     def _nbytes(self) -> list[int]:

@@ -38,10 +38,11 @@ from spark_arrow_ipc.storage.paths import above, name_of, split_url
 from spark_arrow_ipc.storage.storage import each
 from spark_arrow_ipc.table.bounds import bounds_batch
 from spark_arrow_ipc.table.entry import Entry, Operation
+from spark_arrow_ipc.table.files import StagedFile
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name, is_text, is_visible
 from spark_arrow_ipc.table.state import State
-from spark_arrow_ipc.table.transaction import Phase, StagedFile, Transaction
+from spark_arrow_ipc.table.transaction import Phase, Transaction
 
 SUCCESS_FILE: Final = "_SUCCESS"
 """Hadoop's marker of a finished job: empty, because polars reads every file of a directory that is not."""
@@ -102,10 +103,10 @@ def commit(
         return CommitSummary(staging.jobid, mode, published=False)
     transaction = job.transaction()
     with _nothing_published(staging):
-        files = _check_outputs(staging, outputs)
+        files = _check_outputs(job, outputs)
         is_placeholder = not files and write_empty is not None and _is_left_empty(job)
         if is_placeholder and write_empty is not None:
-            files = _check_files(staging, (write_empty(),))
+            files = _check_files(job, (write_empty(),))
         named = name_files(job.table, staging.jobid, files)
         check_names(staging, named)
         transaction.name_files(named, statistics=bounds_batch([file.bounds for file in files]))
@@ -223,8 +224,9 @@ def _user() -> str:
 # ---- the reports of tasks
 
 
-def _check_outputs(staging: Staging, outputs: Sequence[TaskOutput | None]) -> tuple[WrittenFile, ...]:
+def _check_outputs(job: JobPlan, outputs: Sequence[TaskOutput | None]) -> tuple[WrittenFile, ...]:
     """Check all outputs and return their files."""
+    staging = job.staging
     missing = [i for i, output in enumerate(outputs) if output is None]
     if missing:
         raise CommitError(
@@ -240,18 +242,19 @@ def _check_outputs(staging: Staging, outputs: Sequence[TaskOutput | None]) -> tu
             found=f"some of {', '.join(sorted(foreign_jobs)[:3])}; nothing is published",
             path=staging.root,
         )
-    return _check_files(staging, [file for output in reported for file in output.files])
+    return _check_files(job, [file for output in reported for file in output.files])
 
 
-def _check_files(staging: Staging, files: Sequence[WrittenFile]) -> tuple[WrittenFile, ...]:
+def _check_files(job: JobPlan, files: Sequence[WrittenFile]) -> tuple[WrittenFile, ...]:
     """Compare reported files with the staging directory."""
+    staging = job.staging
     if len({file.staged for file in files}) != len(files):
         raise CommitError("two outputs share one staged name; nothing is published", path=staging.root)
     sizes: dict[str, int] = {}
     with suppress(FileNotFoundError):
         sizes = {name_of(status.path): status.nbytes for status in staging.storage.list(staging.path)}
     if files and not sizes:
-        _check_not_expired(staging)
+        _check_not_ended(job)
     for file in files:
         _check_staged(staging, file, sizes.get(file.staged))
     return tuple(files)
@@ -317,9 +320,13 @@ def _check_directories(directory: TableDirectory, directories: set[str]) -> None
         )
 
 
-def _check_not_expired(staging: Staging) -> None:
+def _check_not_ended(job: JobPlan) -> None:
+    """Raise if the log says why nothing is staged: the job was expired, or the table was removed."""
+    staging = job.staging
     state = read_state(staging.directory)
-    if state is not None and staging.jobid in state.ended:
+    if state is None or state.table != job.table:
+        raise CommitError("the table was removed while this job ran; nothing is published", path=staging.root)
+    if staging.jobid in state.ended:
         raise CommitError(
             "the job was expired, by an abort or by 'arrowipc vacuum' with a short --older-than; nothing is published, "
             "run it again",

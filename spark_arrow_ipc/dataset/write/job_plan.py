@@ -31,13 +31,14 @@ from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, e
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import above, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.table.begin import check_has_log, open_table, put_mark
 from spark_arrow_ipc.table.documents import DOCUMENTS
 from spark_arrow_ipc.table.entry import Batch
-from spark_arrow_ipc.table.log import create_table, read_state
+from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import TableDirectory, new_id
 from spark_arrow_ipc.table.snapshot import Snapshot
 from spark_arrow_ipc.table.state import State
-from spark_arrow_ipc.table.transaction import Transaction, put_mark
+from spark_arrow_ipc.table.transaction import Transaction
 
 Choose: TypeAlias = Callable[[tuple[LiveFile, ...]], Sequence[LiveFile]]
 """Callback that returns which of the visible files a rewrite replaces."""
@@ -153,8 +154,8 @@ def plan_job(
         check_no_links(directory, files or ())
     if files is None or (mode is WriteMode.REWRITE and not files):
         return JobPlan(staging, intent, skip=True)
-    if is_there and mode is WriteMode.APPEND and (state is None or not state.number):
-        check_none_below(directory)
+    if is_there and mode is WriteMode.APPEND:
+        _check_first(directory, state)
     if intent.layout:
         check_layout(directory)
         files = tuple(file for file in files if file.path not in DOCUMENTS)  # they are replaced after the entry
@@ -183,8 +184,7 @@ def plan_batch(staging: Staging, intent: CommitIntent, *, check_existing: CheckS
     if state is None:
         raise CommitError("the table was removed meanwhile; nothing is published", path=directory.root)
     directory.storage.check_put_if_absent(directory.log)
-    if not state.number:
-        check_none_below(directory)
+    _check_first(directory, state)
     # If the batch is committed, `commit` sees that too, and removes what is staged.
     if intent.mode is not WriteMode.OVERWRITE:
         check_kept_files(directory, state, intent.partition_by, check_existing)
@@ -197,7 +197,7 @@ def make_staging(staging: Staging) -> None:
     if storage.traits.directories:  # elsewhere a request for each task, and a key may be a prefix too
         check_is_no_file(storage, staging.root)
     make_directory(storage, staging.root)
-    create_table(staging.directory)
+    open_table(staging.directory)
     put_mark(staging.directory, staging.jobid)
 
 
@@ -241,6 +241,14 @@ def _look(directory: TableDirectory, intent: CommitIntent) -> tuple[State | None
     return state, None if files else ()
 
 
+def _check_first(directory: TableDirectory, state: State | None) -> None:
+    """Raise if the first job of a table would be in a directory that contains a table, or whose entries are lost."""
+    if state is None or not state.number:
+        check_none_below(directory)
+    if state is not None and not state.has_jobs:
+        check_has_log(directory, state)
+
+
 def check_kept_files(
     directory: TableDirectory,
     state: State | None,
@@ -270,7 +278,7 @@ def _begin(staging: Staging, state: State | None) -> State:
             storage.make_directory(directory.log)
             # Raises before any work is done if the storage cannot decide between two writers.
             storage.check_put_if_absent(directory.log)
-        base = state or State(create_table(directory))
+        base = state or State(open_table(directory))
         storage.check_writable(directory.entries(base.table))
         Transaction.begin(directory, base=base, job=staging.jobid)
     except (OSError, UnsupportedError) as error:

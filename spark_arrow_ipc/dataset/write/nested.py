@@ -1,7 +1,8 @@
 """Refuse a table inside of another one: jobs of two logs over the same files would not know of each other.
 
 A directory is a table for others once a job has been committed in it. A job looks for tables above its own when it is
-planned: one call for each directory above, at once where calls wait. Jobs that replace files list the directories below, too.
+planned: one call for each directory above, at once where calls wait. Jobs that replace files list the directories below, too;
+those that add files see it when they list the directories of these (`Transaction.name_files`).
 The first job of a table looks both ways once more before its log entry, also for jobs that have only staged files: of two
 first jobs, one above the other, both have staged their files before they look, so that one sees the other.
 
@@ -17,6 +18,7 @@ from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, UnsupportedError
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, relative
 from spark_arrow_ipc.storage.storage import Storage, each
+from spark_arrow_ipc.table.begin import check_no_table
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import LOG_DIRECTORY, STAGING_DIRECTORY, TableDirectory
 from spark_arrow_ipc.table.state import State
@@ -88,17 +90,12 @@ def check_none_below(table: TableDirectory, *, first: bool = False) -> None:
 
 
 def _check_listed(table: TableDirectory, inner: str, listing: Listing, *, first: bool = False) -> None:
-    """Raise if a directory of a table, which was listed, is a table itself."""
+    """Raise if a directory of a table, which was listed, is a table itself, or is about to be with `first`."""
     if not inner:
         return
     path = table.path(inner)
-    if listing.is_table and is_table(table.storage, path):
-        raise CommitError(
-            f"the directory {path} in it is a table of its own, and jobs of the two would not know of each other: to make "
-            f"it a part of this one, run 'arrowipc vacuum {path}' and remove {join(path, LOG_DIRECTORY)}; or write to a "
-            "directory outside of it. Nothing is written or replaced",
-            path=table.root,
-        )
+    if listing.is_table:
+        check_no_table(table, path)
     if first and listing.staging and _has_staged(table.storage, path):
         raise _runs(table, path)
 

@@ -26,10 +26,9 @@ from pyspark.sql.datasource import InputPartition
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.dataset.predicate.expressions import columns
 from spark_arrow_ipc.dataset.predicate.parser import parse
-from spark_arrow_ipc.dataset.write import WriteMode, commit
+from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.commit import CommitSummary
 from spark_arrow_ipc.dataset.write.existing_files import live_files
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
@@ -46,6 +45,7 @@ from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, Ti
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
+from spark_arrow_ipc.spark.rewrite.in_place import is_in_place
 from spark_arrow_ipc.spark.rewrite.job import (
     ChangedRows,
     Part,
@@ -60,8 +60,7 @@ from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
 from spark_arrow_ipc.spark.types.spark_annotation import find_annotation
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import check_fit, plan_batch_job
-from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import SEPARATOR, is_remote, parent
+from spark_arrow_ipc.storage.paths import is_remote
 from spark_arrow_ipc.table.snapshot import Snapshot
 
 
@@ -311,7 +310,7 @@ def rewrite(
         The source, as for ``load``.
     target
         The directory of the table. It may be the source, with ``mode="overwrite"``: exactly the files that were read are
-        then replaced, also if others add files meanwhile.
+        then replaced, also if others add files meanwhile. An older version cannot be put over newer rows in this way.
     function
         Gets an iterator of `pyarrow.RecordBatch` in the schema of ``load(source)``, and returns or yields such batches, as
         for `map_in_arrow`.
@@ -418,29 +417,13 @@ def _plan(
             return job, plan, []
         with abort_on_error(job):
             planned = list(partitions())
-            if not _overlaps(job, reading) or live_files(Snapshot.open(job.staging.directory)) == job.intent.snapshot:
+            if not is_in_place(job, reading) or live_files(Snapshot.open(job.staging.directory)) == job.intent.snapshot:
                 return job, plan, planned
         commit.abort(job)
     raise ConcurrentWriteError(
         f"others changed the directory each of {_PLANNED} times that this rewrite in place was planned; nothing is written",
         path=job.staging.root,
     )
-
-
-def _overlaps(job: JobPlan, reading: ReadOptions) -> bool:
-    """Return True if the job may replace files that it reads."""
-    if job.intent.mode is WriteMode.APPEND or reading.reads_servers:
-        return False
-    # With a final separator, so that /a does not contain /ab.
-    root = job.staging.storage.unique_path(job.staging.root).rstrip(SEPARATOR) + SEPARATOR
-    for path in reading.paths:
-        storage, read = storage_of(path, reading.storage)
-        while is_pattern(read):  # all matches are below the directory before the first special character
-            read = parent(read)
-        fixed = storage.unique_path(read).rstrip(SEPARATOR) + SEPARATOR
-        if fixed.startswith(root) or root.startswith(fixed):
-            return True
-    return False
 
 
 def _measure_files(partitions: Sequence[InputPartition | None]) -> dict[str, int]:

@@ -157,7 +157,7 @@ def test_what_is_neither_is_refused(tmp_path):
 def test_other_sources_of_a_query_are_passed_over(tmp_path):
     query = Checkpoint(tmp_path)
     drop(query.source / "0.arrow", 0)
-    query.plan("-", '{"logOffset":3}', "17", '{"v":1,"mode":"table","table":"01234567","entry":5,"after":"~"}')
+    query.plan("-", '{"logOffset":3}', "17", '{"v":1,"mode":"table","table":"01234567","entry":5,"id":"","after":"~"}')
     found = seen(query.root)
     parts = found.batches[0].parts
     assert ["window", None, None, None, "table"] == [part.mode for part in parts]

@@ -43,14 +43,14 @@ WORDS = [
     ),
     (LogMode, {"log": -1}, "nothing is read yet"),
     (LogMode, {"log": 1700}, "entry 1,700"),
-    (TableMode, {"table": "01234567", "entry": 0, "after": ""}, "nothing is read yet"),
-    (TableMode, {"table": "01234567", "entry": 0, "after": "//"}, "nothing is read yet"),
+    (TableMode, {"table": "01234567", "entry": 0, "id": "", "after": ""}, "nothing is read yet"),
+    (TableMode, {"table": "01234567", "entry": 0, "id": "", "after": "//"}, "nothing is read yet"),
     (
         TableMode,
-        {"table": "01234567", "entry": 5, "after": "k=1/x\n.arrow"},
+        {"table": "01234567", "entry": 5, "id": "", "after": "k=1/x\n.arrow"},
         "files at log entry 5, up to 'k=1/x\\n.arrow'",
     ),
-    (TableMode, {"table": "01234567", "entry": 1700, "after": "/"}, "log entry 1,700"),
+    (TableMode, {"table": "01234567", "entry": 1700, "id": "", "after": "/"}, "log entry 1,700"),
     (TailMode, {"batch": 0, "byte": 0, "crc": -1}, "nothing is read yet"),
     (TailMode, {"batch": 1200, "byte": 191_248, "crc": 1}, "1,200 record batches, up to byte 191,248"),
 ]

@@ -5,12 +5,13 @@ import shutil
 
 import pytest
 from memory_storage import MemoryStorage
-from table_commits import APPEND, save
+from table_commits import APPEND, save, table
 
 from spark_arrow_ipc.dataset.listing.data_file import FileFilter
 from spark_arrow_ipc.dataset.stream.source_files import SourceFiles
 from spark_arrow_ipc.errors import NoFilesError, SchemaMismatchError, StreamOffsetError
 from spark_arrow_ipc.storage.local import LOCAL
+from spark_arrow_ipc.table.repair import renew_id
 
 
 @pytest.fixture
@@ -113,3 +114,13 @@ def test_copies_of_a_table_s_files_are_files_like_any_others(tmp_path):
 def drop(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x")
+
+
+@pytest.mark.parametrize("below", ["", "k=1"], ids=["the table", "a partition"])
+@pytest.mark.parametrize("is_renewed", [False, True], ids=["its id", "a former id"])
+def test_files_of_a_table_are_refused_by_its_id_and_by_former_ones(tmp_path, below, is_renewed):
+    save(tmp_path, APPEND, "k=1:a")
+    if is_renewed:
+        renew_id(table(tmp_path))
+    with pytest.raises(StreamOffsetError, match="is a table of this package"):
+        SourceFiles(LOCAL, (str(tmp_path / below),), recursive=not below).look()

@@ -38,6 +38,10 @@ def lake(tmp_path):
     return path
 
 
+def entry_id(path, number):
+    return read_state(table(path), number).entry[:16]
+
+
 class Query:
     """Drives a mode as Spark does, and has another process confirm each batch."""
 
@@ -88,7 +92,14 @@ def test_the_snapshot_and_then_each_commit(lake):
     assert [["c", "d", "e"]] == query.rest()
     assert query.look() is None
     assert query.at == query.mode.latest(query.at, ALL_AVAILABLE)
-    assert {"v": 1, "mode": "table", "table": read_table_id(table(lake)), "entry": 3, "after": "/"} == query.at
+    assert {
+        "v": 1,
+        "mode": "table",
+        "table": read_table_id(table(lake)),
+        "entry": 3,
+        "id": entry_id(lake, 3),
+        "after": "/",
+    } == query.at
 
 
 def test_a_batch_takes_parts_of_the_snapshot_and_never_parts_of_a_commit(lake):
@@ -239,7 +250,7 @@ def test_a_restore_that_only_brings_rows_back_is_an_overwrite(lake, what, rows):
     restore(table(lake), 1)
     found = query.look()
     assert rows == (found and sorted(found))
-    strict.offsets = [{**query.offsets[0], "entry": 2}]
+    strict.offsets = [{**query.offsets[0], "entry": 2, "id": entry_id(lake, 2)}]
     with pytest.raises(SourceOverwrittenError, match="log entry 3 overwrote"):
         strict.look()
 
@@ -401,12 +412,19 @@ def put_back(path):
     shutil.copytree(path.with_name("backup"), path)
 
 
+def put_back_and_written(path):
+    put_back(path)
+    for text in "xyz":
+        save(path, APPEND, text)
+
+
 LOSSES = [
     # what happens to five commits of which a query has read two; what is said; what a query reads that puts up with it
     ("entries pruned", lambda path: prune(path, 1, 2, 3), r"is at log entry 2, .* no longer retained.*retention of the writes", "abcdef"),
     ("all pruned but the last", lambda path: prune(path, 1, 2, 3, 4), r"is at log entry 2, .*retention", "abcdef"),
     ("deleted and written anew", written_anew, "deleted and written anew", "xyz"),
     ("an older copy is put back", put_back, "has read log entry 2, and the newest entry .* is 1: an older copy", "ab"),
+    ("an older copy is put back, and written to", put_back_and_written, "log entry 2 is not the one|at log entry 2, .*does not follow", "abxyz"),
 ]  # fmt: skip
 
 
@@ -464,7 +482,7 @@ def test_a_file_that_was_written_over_or_deleted_by_hand_is_an_error(lake):
         loose.look()
 
 
-AT = {"v": 1, "mode": "table", "table": "01234567", "entry": 1, "after": "/"}
+AT = {"v": 1, "mode": "table", "table": "01234567", "entry": 1, "id": "", "after": "/"}
 BROKEN = {
     "a later release": ({"v": 2, "mode": "table"}, "version 2"),
     "another mode": (

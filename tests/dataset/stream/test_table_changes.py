@@ -114,7 +114,7 @@ def test_rows_of_other_programs_are_inserts_when_they_are_taken_in_and_never_del
     (tmp_path / "d.arrow").write_text("d")
     commit(tmp_path, "c d", mode=REWRITE)
     commit(tmp_path, "e", mode=OVERWRITE)
-    assert [["+c@2", "+d@3", "+e@4", "-a@2", "-c d@4"]] == query.rest()
+    assert [["+c@2", "+d@4", "+e@6", "-a@2", "-c d@6"]] == query.rest(), "3 and 5 close the removals"
 
 
 def test_rows_that_an_overwrite_did_not_retain_are_an_error_or_left_out_with_a_warning(tmp_path, caplog):

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
@@ -409,3 +410,15 @@ def test_the_disk_is_full_while_a_task_writes(tmp_path, point):
     assert abort(plan)
     assert ["old"] == foreign(tmp_path) == ours(tmp_path)
     assert [] == leftovers(tmp_path)
+
+
+@pytest.mark.disk
+@pytest.mark.parametrize("is_written_anew", [False, True])
+def test_a_table_that_is_removed_while_a_job_runs_is_said_so(tmp_path, is_written_anew):
+    save(tmp_path, APPEND, "a")
+    job = planned(tmp_path, APPEND, "b")
+    shutil.rmtree(tmp_path)
+    if is_written_anew:
+        save(tmp_path, APPEND, "c")
+    with pytest.raises(CommitError, match="the table was removed while this job ran; nothing is published"):
+        finish(*job)

@@ -7,8 +7,8 @@ from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.staged_file import MAX_COPIED_NBYTES, max_file_nbytes
 from spark_arrow_ipc.errors import CommitError, OptionError
 from spark_arrow_ipc.storage.storage import Traits
+from spark_arrow_ipc.table.files import StagedFile
 from spark_arrow_ipc.table.names import TableDirectory
-from spark_arrow_ipc.table.transaction import StagedFile
 
 CASES = [
     (True, None, None), (True, 7, 7), (True, MAX_COPIED_NBYTES + 1, MAX_COPIED_NBYTES + 1),

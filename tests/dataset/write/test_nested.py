@@ -10,6 +10,7 @@ from maintained_tables import content
 from maintained_tables import ids as rows_in
 from memory_storage import MemoryStorage
 from places import PLACES, Place, local
+from table_commits import begin
 
 from spark_arrow_ipc.arrow.types import Field, int32
 from spark_arrow_ipc.cli.main import main
@@ -23,7 +24,7 @@ from spark_arrow_ipc.dataset.write.task import TaskOutput
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.table.entry import Batch
-from spark_arrow_ipc.table.log import create_table
+from spark_arrow_ipc.table.log import create_table, read_state
 from spark_arrow_ipc.table.snapshot import list_data_files
 from spark_arrow_ipc.table.state import State
 from spark_arrow_ipc.table.vacuum import vacuum
@@ -529,3 +530,27 @@ def test_a_directory_above_that_may_not_be_read_is_no_table(lake):
     with mock.patch.object(type(lake.storage), "list", denying):
         assert nested.table_above(lake.table) is None
         nested.check_alone(lake.table, State("0123abcd"))
+
+
+COPIED = {
+    # where a table was copied to, what a job adds files to, and whether it is told
+    "into the partition": ("k=1", "k=1", True),
+    "above the partition": ("j=1", "j=1/k=1", True),
+    "below another partition": ("k=2", "k=1", False),
+}
+
+
+@pytest.mark.parametrize(("at", "added", "is_told"), COPIED.values(), ids=COPIED)
+def test_an_append_to_directories_that_are_a_table_is_refused(lake, unminded, at, added, is_told):
+    lake.save(APPEND, f"{added}:a")
+    inside(lake, at).save(APPEND, "b")
+    words = f"the directory {lake.root}/{at} in it is a table of its own"
+    with pytest.raises(CommitError, match=words) if is_told else ExitStack():
+        begin(lake.table, f"{added}:c")
+    assert 1 == read_state(lake.table).number
+
+
+def test_an_append_to_a_directory_with_the_log_of_a_job_that_was_aborted_is_taken(lake, unminded):
+    lake.save(APPEND, "k=1:a")
+    create_table(inside(lake, "k=1").table)
+    assert begin(lake.table, "k=1:b")

@@ -27,6 +27,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.rewrite import rewrite as module
+from spark_arrow_ipc.spark.rewrite.in_place import is_in_place
 
 # Workers cannot import a test: its functions go by value, as those of a notebook do.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -189,6 +190,22 @@ def test_in_place_beside_writers_that_never_rest_is_an_error(own, monkeypatch):
     assert [] == leftovers(own)
 
 
+VERSIONS = {"versionAsOf": 1, "timestampAsOf": "2999-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(("option", "version"), VERSIONS.items(), ids=VERSIONS)
+def test_an_older_version_is_not_put_over_newer_rows(own, tmp_path, option, version):
+    append(own, [100])
+    with pytest.raises(
+        OptionError, match=f"newest rows by those of version {version}.*'arrowipc fsck --back-to N {own}'"
+    ):
+        in_place(own, **{option: version})
+    assert {"": [*range(10), 100]} == values(own)
+    assert [] == leftovers(own)
+    rewrite(Tasks(), own, tmp_path / "other", even, mode="overwrite", **{option: version})
+    assert [0, 2, 4, 6, 8] == values(tmp_path / "other")[""][:5]
+
+
 OVERLAPS = [
     ("", True),
     ("/k=1", True),
@@ -208,9 +225,9 @@ def test_what_is_in_place(own, source, expected):
 
     (own.parent / "alias").symlink_to(own)
     job = plan_job(str(own), WriteMode.OVERWRITE)
-    assert expected == module._overlaps(job, parse_read({"path": f"{own}{source}"}))
+    assert expected == is_in_place(job, parse_read({"path": f"{own}{source}"}))
     append_job = plan_job(str(own), WriteMode.APPEND)
-    assert not module._overlaps(append_job, parse_read({"path": str(own)}))
+    assert not is_in_place(append_job, parse_read({"path": str(own)}))
 
 
 # ---- attempts

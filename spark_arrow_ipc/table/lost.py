@@ -1,0 +1,65 @@
+"""Tell that a table's id or its entries were deleted by hand, before other rows are read or written.
+
+Without the id, a directory is one without a log: all of its files would count, also removed ones and those of jobs that died.
+With the id and without entries, none would. A directory whose log is gone completely cannot be told from one into which
+somebody copied files; there, all files count.
+
+**The id** is lost if the directory of its entries is there, and it is in the names of files. Entries of a table that was removed
+with its files do not matter: a process that paused may put one late.
+
+**The entries** are lost if no job was committed, and a file is there of a job that has no mark and was not expired. A job's
+mark goes only after its entry is put, or after its files are deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spark_arrow_ipc.errors import CommitError
+from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.table.names import TableDirectory, managed_name
+from spark_arrow_ipc.table.state import State
+
+
+def ids_in(paths: Iterable[str]) -> set[str]:
+    """Return the ids of tables that are in the names of files."""
+    return {name.table for path in paths if (name := managed_name(name_of(path))) is not None}
+
+
+def check_id(directory: TableDirectory, ids: Iterable[str]) -> None:
+    """Raise if a directory without an id has entries of a table; `ids` are in the names of files. A call for each of them."""
+    storage = directory.storage
+    for table in sorted(ids):
+        entries = directory.entries(table)
+        # A job that has begun meanwhile has put the id.
+        if storage.status(entries) is None or storage.status(directory.id_file) is not None:
+            continue
+        raise CommitError(
+            f"the id of this table is gone, and its log is there ({entries}): without the id, removed files and those of jobs "
+            f"that died would count; 'arrowipc fsck {directory.root}' says how to put it back",
+            path=directory.id_file,
+        )
+
+
+def check_entries(directory: TableDirectory, state: State, path: str) -> None:
+    """Raise if a managed file that does not count shows that a table in which no job was committed has lost its entries."""
+    name, storage = managed_name(path), directory.storage
+    if (
+        name is None
+        or state.has_jobs
+        or name.job in state.ended
+        or storage.status(directory.mark(name.job)) is not None
+    ):
+        return
+    # The job may have ended since then: before its mark went, its entry was put, or its files were deleted. And a listing of
+    # the log may be older than its entries.
+    is_newest = storage.status(directory.entry(state.table, state.number + 1)) is None
+    if not is_newest or storage.status(directory.path(path), follow_links=False) is None:
+        return
+    entries = directory.entries(state.table)
+    raise CommitError(
+        f"no entry of the log added this file, and its job has ended: the entries of this table were deleted. Restore {entries} "
+        f"from a copy; without one, delete {directory.log}, and then all files count, also removed ones and those of jobs that "
+        f"died: compare them before; 'arrowipc fsck {directory.root}' checks the result",
+        path=directory.path(path),
+    )
