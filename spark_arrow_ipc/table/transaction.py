@@ -45,9 +45,18 @@ from typing import Final, NamedTuple
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage import failpoint
-from spark_arrow_ipc.storage.paths import above, join, parent
+from spark_arrow_ipc.storage.paths import above, join, name_of, parent
 from spark_arrow_ipc.storage.storage import each
-from spark_arrow_ipc.table.collect import close_many, collect, delete_old, fence, list_managed, list_staged, sweep
+from spark_arrow_ipc.table.collect import (
+    close_many,
+    collect,
+    delete_old,
+    fence,
+    list_managed,
+    list_staged,
+    put_mark,
+    sweep,
+)
 from spark_arrow_ipc.table.entry import Entry
 from spark_arrow_ipc.table.files import Files
 from spark_arrow_ipc.table.log import (
@@ -55,10 +64,11 @@ from spark_arrow_ipc.table.log import (
     create_table,
     follow,
     is_checkpoint_due,
-    list_log,
+    read_newer,
     read_state,
     write_checkpoint,
 )
+from spark_arrow_ipc.table.log_listing import list_log
 from spark_arrow_ipc.table.names import TableDirectory, new_id
 from spark_arrow_ipc.table.snapshot import is_removed
 from spark_arrow_ipc.table.state import State
@@ -141,6 +151,7 @@ class Transaction:
     phase: Phase = Phase.PLANNED
     _asked: int = 0  # the number of the newest entry that this job has asked for
     _added: Files | None = None
+    _newest: State | None = None  # the newest that was read
 
     @classmethod
     def begin(cls, directory: TableDirectory, *, base: State | None = None, job: str | None = None) -> Transaction:
@@ -183,15 +194,15 @@ class Transaction:
             raise CommitError("two files have one name; nothing is published", path=self.directory.root)
         directories = sorted({parent(path) for path in moves})
         sizes = {self.directory.path(file.path): file.nbytes for file in staged}
-        # The last round only lists: what it lacks has no name after as many requests.
-        for attempt in range(_ATTEMPTS + 1):
+        lacking = list(sizes)  # no listing: names are used once
+        for _ in range(_ATTEMPTS):
+            each(lambda path: self._move(moves[path], path), lacking, waits=storage.traits.waits)
             lacking = self._lacking(directories, sizes)
             if not lacking:
                 break
-            if attempt == _ATTEMPTS:
-                self._check_alive(self._read_state())  # a vacuum may have expired it, and deleted the files
-                raise CommitError("a staged file has no final name; nothing is published", path=lacking[0])
-            each(lambda path: self._move(moves[path], path), lacking, waits=storage.traits.waits)
+        else:
+            self._check_alive(self._read_state())  # a vacuum may have expired it, and deleted the files
+            raise CommitError("a staged file has no final name; nothing is published", path=lacking[0])
         # The directories themselves may be new, up to the table's own.
         for up in sorted({up for path in moves for up in above(path) if up.startswith(self.directory.root)}):
             storage.sync(up)
@@ -220,10 +231,12 @@ class Transaction:
     def _lacking(self, directories: Sequence[str], sizes: dict[str, int]) -> list[str]:
         """Return the final paths that no listing has with their size."""
         listed: dict[str, int] = {}
+        names = {name_of(path) for path in sizes}
 
         def list_one(directory: str) -> None:
             with suppress(FileNotFoundError):
-                listed.update((status.path, status.nbytes) for status in self.directory.storage.list(directory))
+                statuses = self.directory.storage.list_chosen(directory, names.intersection)
+                listed.update((status.path, status.nbytes) for status in statuses)
 
         each(list_one, directories, waits=self.directory.storage.traits.waits)
         return [path for path, nbytes in sizes.items() if listed.get(path) != nbytes]
@@ -298,12 +311,15 @@ class Transaction:
     def _read_state(self) -> State:
         """Return the state of the log, which must still be that of this table."""
         try:
-            state = read_state(self.directory)
+            # A commit reads the log several times, and the files of a checkpoint once.
+            newest = self._newest
+            state = read_newer(self.directory, newest, confirm=True) if newest else read_state(self.directory)
         except (OSError, CommitError) as error:
             if self.phase is not Phase.NAMED or not self._asked:
                 raise
             raise self._unknown(f"the outcome of the job is unknown: the log cannot be read ({error})") from error
         if state is not None and state.table == self.table:
+            self._newest = state
             return state
         words = "the table was removed while this job ran"
         if self._asked:
@@ -376,7 +392,7 @@ class Transaction:
         except OSError:  # once more: programs that list the directory see removed files until then
             collect(self.directory, state)
         sweep(self.directory, [self.job], None)  # its named files count
-        listing = list_log(self.directory, state.table)
+        listing = list_log(self.directory, state.table, newest_only=True)
         # The job that makes it due writes it; if it dies, the next one does.
         if is_checkpoint_due(listing):
             write_checkpoint(self.directory, state)
@@ -432,19 +448,3 @@ class Transaction:
     def _go(self, phase: Phase) -> None:
         assert phase in NEXT[self.phase], f"{phase} after {self.phase}"
         self.phase = phase
-
-
-def put_mark(directory: TableDirectory, job: str) -> None:
-    """Make the staging directory of a job, and put its mark durably."""
-    storage, mark = directory.storage, directory.mark(job)
-    for _ in range(_ATTEMPTS):
-        # A vacuum may have deleted the empty directory above it in between.
-        storage.make_directory(directory.staging(job))
-        with suppress(OSError):
-            storage.put(mark, b"", durable=True)
-        if storage.status(mark) is not None:
-            storage.sync(directory.all_staging)
-            storage.sync(directory.root)
-            failpoint.hit("planned.mark")
-            return
-    raise CommitError("the mark of the job cannot be put; nothing is written", path=mark)

@@ -31,13 +31,14 @@ from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, e
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import above, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
+from spark_arrow_ipc.table.collect import put_mark
 from spark_arrow_ipc.table.documents import DOCUMENTS
 from spark_arrow_ipc.table.entry import Batch
 from spark_arrow_ipc.table.log import create_table, read_state
 from spark_arrow_ipc.table.names import TableDirectory, new_id
 from spark_arrow_ipc.table.snapshot import Snapshot
 from spark_arrow_ipc.table.state import State
-from spark_arrow_ipc.table.transaction import Transaction, put_mark
+from spark_arrow_ipc.table.transaction import Transaction
 
 Choose: TypeAlias = Callable[[tuple[LiveFile, ...]], Sequence[LiveFile]]
 """Callback that returns which of the visible files a rewrite replaces."""
