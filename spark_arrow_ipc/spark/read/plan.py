@@ -32,6 +32,7 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.schemas import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, split_files
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
+from spark_arrow_ipc.spark.process import without_collection
 from spark_arrow_ipc.spark.read.columns import SelectColumns, select_columns, select_referenced
 from spark_arrow_ipc.spark.read.dataset_schema import (
     cast_partition_columns,
@@ -55,6 +56,7 @@ class PartitionPlan:
     newest: DataFile | None
 
 
+@without_collection()
 def plan_partitions(columns: s.StructType, options: ReadOptions, decoded: s.StructType | None = None) -> PartitionPlan:
     """Plan a read of `columns`, for which tasks decode these or `decoded`."""
     tree = list_dataset(options)
