@@ -54,6 +54,7 @@ class PartitionPlan:
     selection: RowSelection | None  # of the rows for Spark; None for all
     # The newest of several files, from which the schema is unless the user gave one; for errors.
     newest: DataFile | None
+    tables: tuple[str, ...] = ()  # paths of the tables whose directories are read
 
 
 @without_collection()
@@ -73,6 +74,7 @@ def plan_files(
 ) -> PartitionPlan:
     """Plan a read of listed files."""
     several = len(partitioning.files) > 1 and not options.merge_schema
+    tables = tuple(partitioning.states)
     newest = next(newest_first(partitioning.files)) if several else None
     where = selection = None
     extra: Sequence[s.StructField] = ()
@@ -99,7 +101,7 @@ def plan_files(
         partial(selection.prune_sizes, fields=partitioning.fields) if selection is not None and by_statistics else None,
         skips_broken=options.error_policy.skips_any,
     )
-    return PartitionPlan(splits, partitioning.fields, selection, newest)
+    return PartitionPlan(splits, partitioning.fields, selection, newest, tables)
 
 
 def _split_options(options: ReadOptions) -> SplitOptions:
