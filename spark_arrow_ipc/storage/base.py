@@ -22,6 +22,8 @@ from urllib.parse import quote
 
 from spark_arrow_ipc.errors import FileChangedError, LimitError, OptionError, UnsupportedError, did_you_mean, printable
 from spark_arrow_ipc.storage.byte_source import ExactReads, new_buffer
+from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.storage.storage import Choose, Status
 
 StorageOptions: TypeAlias = tuple[tuple[str, str], ...]
 """Names without the prefix, and values."""
@@ -50,6 +52,16 @@ class LearnsByDoing:
     def unique_path(self, path: str) -> str:
         """Return the path, which has one spelling."""
         return path
+
+    def list(self, directory: str) -> Iterator[Status]:
+        """Yield the state of every name in a directory."""
+        raise NotImplementedError
+
+    def list_chosen(self, directory: str, choose: Choose) -> Iterator[Status]:
+        """Yield the states of some names in a directory, from a listing of all."""
+        statuses = {name_of(status.path): status for status in self.list(directory)}
+        for name in choose(tuple(statuses)):
+            yield statuses[name]
 
     def scratch_file(self, directory: str) -> BinaryIO:  # noqa: ARG002 - of this machine
         """Return an unnamed file in the temporary directory of this machine."""

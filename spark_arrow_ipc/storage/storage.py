@@ -104,6 +104,10 @@ class Traits:
         return self.waits or not self.renames
 
 
+Choose = Callable[[Sequence[str]], Iterable[str]]
+"""Callback that gets all names in a directory, and returns some of them."""
+
+
 class Storage(Protocol):
     """Files by path. Every call may raise `OSError`, for a missing path `FileNotFoundError`."""
 
@@ -144,6 +148,9 @@ class Storage(Protocol):
 
         A missing directory is empty if directories are prefixes.
         """
+
+    def list_chosen(self, directory: str, choose: Choose) -> Iterator[Status]:
+        """Yield the states that `list` does, of the names that a callback chooses; a disk is asked for no others."""
 
     def open(self, path: str, *, memory_map: bool = False, listed: Status | None = None) -> ByteSource:
         """Return the byte ranges of a file.

@@ -42,15 +42,14 @@ from spark_arrow_ipc.storage.storage import Kind, Status, each
 from spark_arrow_ipc.table.documents import DOCUMENTS, publish_documents
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.log import (
-    Listing,
     append,
     follow,
-    list_log,
     prune,
     read_entry,
     read_state,
     read_table_id,
 )
+from spark_arrow_ipc.table.log_listing import Listing, list_log
 from spark_arrow_ipc.table.names import TableDirectory, managed_name
 from spark_arrow_ipc.table.snapshot import Match, compare, list_data_files
 from spark_arrow_ipc.table.state import REMEMBERED, State, Tombstone
@@ -64,6 +63,22 @@ _READ_SECONDS: Final = 3600
 
 _BATCH: Final = 1000
 """Files that are deleted between two looks at the log; the requests of object stores delete as many."""
+
+
+def put_mark(directory: TableDirectory, job: str) -> None:
+    """Make the staging directory of a job, and put its mark durably."""
+    storage, mark = directory.storage, directory.mark(job)
+    for _ in range(_ATTEMPTS):
+        # A vacuum may have deleted the empty directory above it in between.
+        storage.make_directory(directory.staging(job))
+        with suppress(OSError):
+            storage.put(mark, b"", durable=True)
+        if storage.status(mark) is not None:
+            storage.sync(directory.all_staging)
+            storage.sync(directory.root)
+            failpoint.hit("planned.mark")
+            return
+    raise CommitError("the mark of the job cannot be put; nothing is written", path=mark)
 
 
 def fence(directory: TableDirectory, table: str, jobs: Collection[str]) -> State | None:

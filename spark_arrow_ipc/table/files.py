@@ -12,6 +12,7 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -225,7 +226,7 @@ def concat_files(parts: Sequence[Files]) -> Files:
     nbytes, rows, crc32, numbers = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("nbytes", "rows", "crc32", "numbers")
     )
-    paths = tuple(path for part in parts for path in part.paths)
+    paths = tuple(chain.from_iterable(part.paths for part in parts))
     return Files(paths, nbytes, rows, crc32, numbers, _concat_statistics(parts))
 
 

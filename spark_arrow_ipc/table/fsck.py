@@ -22,7 +22,8 @@ from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, each
 from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint
 from spark_arrow_ipc.table.documents import of_other_programs
-from spark_arrow_ipc.table.log import list_log, read_entry, read_newer, read_state, read_table_id
+from spark_arrow_ipc.table.log import read_entry, read_newer, read_state, read_table_id
+from spark_arrow_ipc.table.log_listing import list_log
 from spark_arrow_ipc.table.names import TableDirectory, is_table_id, managed_name
 from spark_arrow_ipc.table.repair import list_missing
 from spark_arrow_ipc.table.snapshot import Snapshot

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from spark_arrow_ipc.errors import CommitError, NoFilesError
 from spark_arrow_ipc.table.entry import Entry
-from spark_arrow_ipc.table.log import Listing, list_log, read_after, read_entry, read_state
+from spark_arrow_ipc.table.log import read_after, read_entry, read_state
+from spark_arrow_ipc.table.log_listing import Listing, list_log
 from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.state import Replay, State
 
@@ -91,7 +92,7 @@ def read_history(directory: TableDirectory, limit: int | None = None) -> History
 
 def _read_start(directory: TableDirectory, newest: State, number: int) -> State:
     """Return the newest state up to a number from which on all entries are there, or the oldest one after it."""
-    listing = list_log(directory, newest.table)
+    listing = list_log(directory, newest.table, newest_only=True)
     first = _entries(listing, newest.number).start
     states = [0] if first == 1 else []
     states += [n for n in sorted(listing.checkpoints) if first - 1 <= n <= newest.number]
@@ -107,7 +108,7 @@ def _read_start(directory: TableDirectory, newest: State, number: int) -> State:
 
 def retained_entries(directory: TableDirectory, table: str) -> range:
     """Return the numbers of the entries of a log that are retained. One listing."""
-    listing = list_log(directory, table)
+    listing = list_log(directory, table, newest_only=True)
     return _entries(listing, listing.newest)
 
 
@@ -126,7 +127,7 @@ def first_since(directory: TableDirectory, table: str, numbers: range, time_ns: 
 def _entries(listing: Listing, newest: int) -> range:
     """Return the numbers of the unbroken run of entries that ends with the newest."""
     first = newest + 1
-    while first - 1 in listing.entries:
+    while first - 1 in listing.numbers:
         first -= 1
     return range(first, newest + 1)
 

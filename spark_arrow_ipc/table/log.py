@@ -24,7 +24,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from spark_arrow_ipc.bounded_json import parse_json
@@ -40,11 +40,11 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.base import check_small, replacement_error
-from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Status, Storage, each
 from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint, warn_of_damage
 from spark_arrow_ipc.table.entry import FORMAT, MAX_ENTRY_NBYTES, Entry
-from spark_arrow_ipc.table.names import MAX_NUMBER, TableDirectory, is_table_id, new_id, new_table_id, parse_number
+from spark_arrow_ipc.table.log_listing import Listing, list_log
+from spark_arrow_ipc.table.names import MAX_NUMBER, TableDirectory, is_table_id, new_id, new_table_id
 from spark_arrow_ipc.table.state import State
 
 CHECKPOINT_INTERVAL: Final = 32
@@ -61,24 +61,6 @@ LEAST_RETAINED: Final = 1000
 
 _ATTEMPTS: Final = 6
 _MAX_ID_NBYTES: Final = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The entries and checkpoints of a table, by number, as one listing has them."""
-
-    entries: dict[int, Status]
-    checkpoints: dict[int, Status]
-
-    @property
-    def newest(self) -> int:
-        """The number of the newest entry, 0 without any."""
-        return max((*self.entries, *self.checkpoints), default=0)
-
-    @property
-    def time_ns(self) -> int:
-        """The time of the youngest entry by the storage's clock, nanoseconds since 1970; 0 without any."""
-        return max((status.mtime_ns for status in self.entries.values()), default=0)
 
 
 class _BrokenRun(Exception):  # noqa: N818 - tells a read to begin again, and is never seen
@@ -153,19 +135,6 @@ def create_table(directory: TableDirectory, *, check: Callable[[], None] = lambd
     return table
 
 
-def list_log(directory: TableDirectory, table: str) -> Listing:
-    """Return the entries and checkpoints of a table. One listing."""
-    listing = Listing({}, {})
-    # A table that has no entry yet may have no directory for them.
-    with suppress(FileNotFoundError):
-        for status in directory.storage.list(directory.entries(table)):
-            parsed = parse_number(name_of(status.path))
-            if parsed is not None:
-                number, suffix = parsed
-                (listing.entries if suffix == "json" else listing.checkpoints)[number] = status
-    return listing
-
-
 def read_entry(directory: TableDirectory, table: str, number: int, listed: Status | None = None) -> Entry:
     """Read and check one entry, which must be the listed one if its state in a listing is given.
 
@@ -203,7 +172,7 @@ def read_state(directory: TableDirectory, number: int | None = None) -> State | 
         table = read_table_id(directory)
         if table is None:
             return None
-        listing = list_log(directory, table)
+        listing = list_log(directory, table, newest_only=True)
         # The listing may be older than the entries: then the newest it has is a snapshot too.
         last = listing.newest if number is None else number
         if last > listing.newest:
@@ -219,14 +188,17 @@ def read_state(directory: TableDirectory, number: int | None = None) -> State | 
     raise AssertionError
 
 
-def read_newer(directory: TableDirectory, state: State) -> State | None:
+def read_newer(directory: TableDirectory, state: State, *, confirm: bool = False) -> State | None:
     """Return the newest state of a table, as `read_state` does, from an earlier one.
 
-    Two requests and one for each entry since: no checkpoint, which has all files, is read again.
+    Two requests and one for each entry since: no checkpoint, which has all files, is read again. With `confirm` the log must
+    still have the entry of the earlier state: a request more if no entry follows, which would name it.
     """
     if read_table_id(directory) == state.table:
-        listing = list_log(directory, state.table)
+        listing = list_log(directory, state.table, newest_only=True)
         with suppress(_BrokenRun):  # entries since the earlier state are pruned, or a backup was put back
+            if confirm and listing.newest <= state.number:
+                _confirm(directory, state, listing)
             numbers = range(state.number + 1, listing.newest + 1)
             return state.after(*_read_entries(directory, state.table, numbers, state.entry, listing))
     return read_state(directory)
@@ -343,6 +315,17 @@ def prune(directory: TableDirectory, state: State, listing: Listing | None = Non
 # ---- an unbroken run
 
 
+def _confirm(directory: TableDirectory, state: State, listing: Listing) -> None:
+    """Raise a `_BrokenRun` unless the entry of a state is the newest one that is listed."""
+    newest = listing.entries.get(state.number)
+    with suppress(FileNotFoundError, FileChangedError):
+        if not state.number and not listing.newest:
+            return
+        if newest is not None and read_entry(directory, state.table, state.number, newest).id == state.entry:
+            return
+    raise _BrokenRun(f"entry {state.number} is another one, or is missing")
+
+
 def _read_run(directory: TableDirectory, table: str, listing: Listing, last: int) -> State:
     state = _read_up_to(directory, table, listing, last)
     # The entry after it names it. Among pruned entries, a late one of a paused process may be left, which nothing names.
@@ -380,7 +363,7 @@ def _can_confirm(listing: Listing, number: int) -> bool:
 
     A process that paused may put one whose entries are pruned; nobody can tell whether it is of this log, and nobody needs it.
     """
-    return number == listing.newest or number + 1 in listing.entries
+    return number == listing.newest or number + 1 in listing.numbers
 
 
 def _read_entries(

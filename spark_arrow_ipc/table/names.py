@@ -48,6 +48,7 @@ MAX_NUMBER: Final = (1 << 63) - 1
 NUMBER: Final = re.compile(r"[0-9]{20}")
 """A number in a name: names sort as the numbers do."""
 
+_NUMBERED_NAMES: Final = re.compile(rf"\0({NUMBER.pattern})\.(json|checkpoint)(?=\0)")
 _NUMBERED: Final = re.compile(rf"({NUMBER.pattern})\.(json|checkpoint)")
 _TABLE_ID: Final = re.compile(r"[0-9a-f]{8}")
 _JOB_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -136,6 +137,17 @@ def parse_number(name: str) -> tuple[int, str] | None:
     if match is None or not 0 < int(match[1]) <= MAX_NUMBER:
         return None
     return int(match[1]), match[2]
+
+
+def parse_numbers(names: Iterable[str]) -> tuple[set[int], set[int]]:
+    """Return the numbers of the entries and of the checkpoints among names, as `parse_number` does for one."""
+    # One search: a match for each of 20,000 names takes five times as long.
+    parsed = [(int(digits), suffix) for digits, suffix in _NUMBERED_NAMES.findall("\0".join(("", *names, "")))]
+    entries, checkpoints = (
+        {number for number, other in parsed if other == suffix and 0 < number <= MAX_NUMBER}
+        for suffix in ("json", "checkpoint")
+    )
+    return entries, checkpoints
 
 
 @dataclass(frozen=True, slots=True)

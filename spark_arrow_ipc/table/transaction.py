@@ -45,7 +45,7 @@ from typing import Final
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage import failpoint
-from spark_arrow_ipc.storage.paths import above, join, parent
+from spark_arrow_ipc.storage.paths import above, join, name_of, parent
 from spark_arrow_ipc.storage.storage import each
 from spark_arrow_ipc.table.begin import check_no_table, open_table, put_mark
 from spark_arrow_ipc.table.collect import delete_old, fence, finish, list_collected, list_managed, list_staged, sweep
@@ -55,10 +55,11 @@ from spark_arrow_ipc.table.log import (
     append,
     follow,
     is_checkpoint_due,
-    list_log,
+    read_newer,
     read_state,
     write_checkpoint,
 )
+from spark_arrow_ipc.table.log_listing import list_log
 from spark_arrow_ipc.table.names import LOG_DIRECTORY, TableDirectory, new_id
 from spark_arrow_ipc.table.snapshot import is_removed
 from spark_arrow_ipc.table.state import State
@@ -125,6 +126,7 @@ class Transaction:
     phase: Phase = Phase.PLANNED
     _asked: int = 0  # the number of the newest entry that this job has asked for
     _added: Files | None = None
+    _newest: State | None = None  # the newest that was read
 
     @classmethod
     def begin(cls, directory: TableDirectory, *, base: State | None = None, job: str | None = None) -> Transaction:
@@ -169,15 +171,15 @@ class Transaction:
         up = {up for path in moves for up in above(path) if up.startswith(self.directory.root)}
         directories = sorted(up - {self.directory.root} | {parent(path) for path in moves})
         sizes = {self.directory.path(file.path): file.nbytes for file in staged}
-        # The last round only lists: what it lacks has no name after as many requests.
-        for attempt in range(_ATTEMPTS + 1):
+        lacking = list(sizes)  # no listing: names are used once
+        for _ in range(_ATTEMPTS):
+            each(lambda path: self._move(moves[path], path), lacking, waits=storage.traits.waits)
             lacking = self._lacking(directories, sizes)
             if not lacking:
                 break
-            if attempt == _ATTEMPTS:
-                self._check_alive(self._read_state())  # a vacuum may have expired it, and deleted the files
-                raise CommitError("a staged file has no final name; nothing is published", path=lacking[0])
-            each(lambda path: self._move(moves[path], path), lacking, waits=storage.traits.waits)
+        else:
+            self._check_alive(self._read_state())  # a vacuum may have expired it, and deleted the files
+            raise CommitError("a staged file has no final name; nothing is published", path=lacking[0])
         # The directories themselves may be new, up to the table's own.
         for path in sorted(up):
             storage.sync(path)
@@ -206,10 +208,12 @@ class Transaction:
     def _lacking(self, directories: Sequence[str], sizes: dict[str, int]) -> list[str]:
         """Return the final paths that no listing has with their size."""
         listed: dict[str, int] = {}
+        names = {LOG_DIRECTORY, *map(name_of, sizes)}
 
         def list_one(directory: str) -> None:
             with suppress(FileNotFoundError):
-                listed.update((status.path, status.nbytes) for status in self.directory.storage.list(directory))
+                statuses = self.directory.storage.list_chosen(directory, names.intersection)
+                listed.update((status.path, status.nbytes) for status in statuses)
 
         each(list_one, directories, waits=self.directory.storage.traits.waits)
         for directory in directories:
@@ -312,7 +316,9 @@ class Transaction:
     def _read_state(self) -> State:
         """Return the state of the log, which must still be that of this table."""
         try:
-            state = read_state(self.directory)
+            # A commit reads the log several times, and the files of a checkpoint once.
+            newest = self._newest
+            state = read_newer(self.directory, newest, confirm=True) if newest else read_state(self.directory)
         except (OSError, CommitError) as error:
             if self.phase is not Phase.NAMED or not self._asked:
                 raise
@@ -321,6 +327,7 @@ class Transaction:
         if state is not None and state.table == self.table:
             # A listing may be older than the entry.
             if state.number >= self.base or self.directory.storage.status(self.directory.entry(self.table, self.base)):
+                self._newest = state
                 return state
             words = (
                 f"the log ends with entry {state.number}, and this job was planned on entry {self.base}: entries were deleted, or "
@@ -393,7 +400,7 @@ class Transaction:
         state = self._read_state()
         if not finish(self.directory, state, [self.job]):
             return
-        listing = list_log(self.directory, state.table)
+        listing = list_log(self.directory, state.table, newest_only=True)
         # The job that makes it due writes it; if it dies, the next one does.
         if is_checkpoint_due(listing):
             write_checkpoint(self.directory, state)

@@ -33,7 +33,8 @@ from spark_arrow_ipc.table.collect import (
     sweep,
     uncollected_jobs,
 )
-from spark_arrow_ipc.table.log import list_log, list_prunable, prune, read_state
+from spark_arrow_ipc.table.log import list_prunable, prune, read_state
+from spark_arrow_ipc.table.log_listing import list_log
 from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, is_job_id, is_table_id, managed_name, new_id
 from spark_arrow_ipc.table.snapshot import list_data_files
 from spark_arrow_ipc.table.state import State

@@ -52,9 +52,9 @@ class CopyingStorage(LocalStorage):
             return status
         return versioned(status)._replace(mtime_ns=status.mtime_ns // SECOND * SECOND)
 
-    def list(self, directory):
+    def _list(self, directory, choose):
         with suppress(FileNotFoundError):
-            for status in super().list(directory):
+            for status in super()._list(directory, choose):
                 yield versioned(status) if status.kind is Kind.FILE else status
 
     def create(self, path):

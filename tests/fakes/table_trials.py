@@ -20,7 +20,8 @@ from table_commits import APPEND, REWRITE, begin, commit, table
 from spark_arrow_ipc.dataset.stream.mode import ALL_AVAILABLE, Limit
 from spark_arrow_ipc.dataset.stream.table import TableMode, TableOptions
 from spark_arrow_ipc.errors import ArrowIpcError
-from spark_arrow_ipc.table.log import create_table, list_log, read_entry, read_state
+from spark_arrow_ipc.table.log import create_table, read_entry, read_state
+from spark_arrow_ipc.table.log_listing import list_log
 from spark_arrow_ipc.table.vacuum import vacuum
 
 ROOT = "memory:/data"

@@ -7,9 +7,11 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.statistics.format import Leaf
+from spark_arrow_ipc.table import log
 from spark_arrow_ipc.table.entry import Batch, Entry, Operation, Removed
 from spark_arrow_ipc.table.files import Files
 from spark_arrow_ipc.table.names import data_file_name, new_id
+from spark_arrow_ipc.table.state import State
 
 TABLE = "0a1b2c3d"
 JOBS = (Operation.APPEND, Operation.OVERWRITE, Operation.OVERWRITE_PARTITIONS, Operation.REWRITE)
@@ -100,3 +102,15 @@ def files_of(after):
     return dict(
         zip(after.files.paths, zip(after.files.nbytes.tolist(), after.files.rows.tolist(), strict=True), strict=True)
     )
+
+
+def written(directory, entries, checkpoints=()):
+    """Put entries one after another, and return the state after each, as the log reads it."""
+    table = log.create_table(directory)
+    before = State(table)
+    for entry in entries:
+        assert log.append(directory, before, entry)
+        before = before.after(entry)
+        if entry.number in checkpoints:
+            log.write_checkpoint(directory, before)
+    return table

@@ -105,6 +105,26 @@ def test_nothing_is_none(readable):
         assert storage.status(path, follow_links=False) is None
 
 
+CHOSEN = {
+    "all": (lambda names: names, {"a", "b", "c"}),
+    "some": (lambda names: [name for name in names if name < "c"], {"a", "b"}),
+    "none": (lambda _: (), set()),
+}
+
+
+@pytest.mark.parametrize(("choose", "names"), CHOSEN.values(), ids=CHOSEN)
+def test_a_listing_of_chosen_names_has_their_states_of_a_listing_of_all(readable, choose, names):
+    storage, root = readable
+    storage.make_directory(join(root, "d", "c"))
+    for name in "ab":
+        storage.put(join(root, "d", name), name.encode() * 3)
+    storage.put(join(root, "d", "c", "below"), b"below")
+    listed = [status for status in storage.list(join(root, "d")) if name_of(status.path) in names]
+    chosen = storage.list_chosen(join(root, "d"), choose)
+    assert sorted(listed, key=str) == sorted(chosen, key=str)
+    assert names == {name_of(status.path) for status in listed}
+
+
 def test_a_listing_has_every_name_once_and_none_from_below(readable):
     storage, root = readable
     storage.make_directory(join(root, "k=1"))

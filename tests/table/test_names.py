@@ -4,7 +4,14 @@ from itertools import product
 
 import pytest
 
-from spark_arrow_ipc.table.names import are_visible, data_file_name, is_visible, managed_name, parse_number
+from spark_arrow_ipc.table.names import (
+    are_visible,
+    data_file_name,
+    is_visible,
+    managed_name,
+    parse_number,
+    parse_numbers,
+)
 
 JOB = "0123456789abcdef" * 2
 
@@ -78,3 +85,22 @@ NUMBERS = {
 @pytest.mark.parametrize(("name", "parsed"), NUMBERS.items(), ids=NUMBERS)
 def test_numbers_of_entries(name, parsed):
     assert parsed == parse_number(name)
+
+
+def test_the_numbers_among_many_names_are_those_of_each_name():
+    digits = [f"{number:020d}" for number in (0, 1, 42, (1 << 63) - 1, 1 << 63)] + [
+        "1",
+        "0" * 21,
+        "x" * 20,
+        "\u0661" * 20,
+    ]
+    parts = ["", "\n", "a"]
+    suffixes = [".json", ".checkpoint", ".jsonx", "", ".json\n", "xjson"]
+    names = [before + number + suffix for before, number, suffix in product(parts, digits, suffixes)]
+    parsed = list(filter(None, map(parse_number, names)))
+    entries, checkpoints = (
+        {number for number, other in parsed if other == suffix} for suffix in ("json", "checkpoint")
+    )
+    assert (entries, checkpoints) == parse_numbers(names)
+    assert ({1}, set()) == parse_numbers([f"{1:020d}.json"])
+    assert (set(), set()) == parse_numbers([])

@@ -15,6 +15,7 @@ from spark_arrow_ipc.table import log
 from spark_arrow_ipc.table.collect import fence
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import NO_FILES, StagedFile
+from spark_arrow_ipc.table.log_listing import list_log
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name
 from spark_arrow_ipc.table.restore import restore
 from spark_arrow_ipc.table.snapshot import Snapshot, list_data_files, removal_of
@@ -313,8 +314,22 @@ def test_an_entry_in_a_hole_is_left_and_the_job_takes_the_next_number(directory,
     monkeypatch.setattr("spark_arrow_ipc.table.transaction.append", append)
     job.commit(lambda _: Entry(0, "", Operation.APPEND))
     assert [2, 6] == [numbers[0], numbers[-1]]
-    assert 2 in log.list_log(directory, job.table).entries, "it is left"
+    assert 2 in list_log(directory, job.table).entries, "it is left"
     assert [*"abcdef"] == texts(directory)
+
+
+def test_a_job_follows_the_log_of_a_backup_that_was_put_back_while_it_ran(directory):
+    save(directory, "a")
+    before = log.read_state(directory)
+    save(directory, "b")
+    job = Transaction.begin(directory)
+    job.name_files(staged(job, "c"))
+    directory.storage.delete(directory.entry(job.table, 2))
+    other = log.follow(before, Entry(0, "", Operation.APPEND, job="0" * 32))
+    assert log.append(directory, before, other)
+    job.commit(lambda _: Entry(0, "", Operation.APPEND))
+    assert other.id == log.read_entry(directory, job.table, 3).previous
+    assert ["a", "c"] == texts(directory)
 
 
 def test_below_the_horizon_the_outcome_is_unknown_and_said_so(directory, monkeypatch):

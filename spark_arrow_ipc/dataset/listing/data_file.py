@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from spark_arrow_ipc.dataset.listing.globs import compile_name
@@ -172,7 +173,9 @@ def newest_first(files: Sequence[DataFile]) -> Iterator[DataFile]:
         return -file.mtime_ns, file.path
 
     if files:
-        newest = min(files, key=age)  # most callers stop at the first file, which needs no sorting
+        # Most callers stop at the first file, which needs no sorting.
+        time_ns = max(map(attrgetter("mtime_ns"), files))
+        newest = min((file for file in files if file.mtime_ns == time_ns), key=age)
         yield newest
         yield from (file for file in sorted(files, key=age) if file is not newest)
 

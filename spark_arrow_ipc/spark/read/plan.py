@@ -32,6 +32,7 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.schemas import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, split_files
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
+from spark_arrow_ipc.spark.process import without_collection
 from spark_arrow_ipc.spark.read.columns import SelectColumns, select_columns, select_referenced
 from spark_arrow_ipc.spark.read.dataset_schema import (
     cast_partition_columns,
@@ -53,8 +54,10 @@ class PartitionPlan:
     selection: RowSelection | None  # of the rows for Spark; None for all
     # The newest of several files, from which the schema is unless the user gave one; for errors.
     newest: DataFile | None
+    tables: tuple[str, ...] = ()  # paths of the tables whose directories are read
 
 
+@without_collection()
 def plan_partitions(columns: s.StructType, options: ReadOptions, decoded: s.StructType | None = None) -> PartitionPlan:
     """Plan a read of `columns`, for which tasks decode these or `decoded`."""
     tree = list_dataset(options)
@@ -71,6 +74,7 @@ def plan_files(
 ) -> PartitionPlan:
     """Plan a read of listed files."""
     several = len(partitioning.files) > 1 and not options.merge_schema
+    tables = tuple(partitioning.states)
     newest = next(newest_first(partitioning.files)) if several else None
     where = selection = None
     extra: Sequence[s.StructField] = ()
@@ -97,7 +101,7 @@ def plan_files(
         partial(selection.prune_sizes, fields=partitioning.fields) if selection is not None and by_statistics else None,
         skips_broken=options.error_policy.skips_any,
     )
-    return PartitionPlan(splits, partitioning.fields, selection, newest)
+    return PartitionPlan(splits, partitioning.fields, selection, newest, tables)
 
 
 def _split_options(options: ReadOptions) -> SplitOptions:

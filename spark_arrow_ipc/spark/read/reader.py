@@ -100,6 +100,7 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     planned_at: datetime
     selection: RowSelection | None = None  # of the rows for Spark; None for all
     newest: DataFile | None = None  # as in `PartitionPlan`
+    tables: tuple[str, ...] = ()  # paths of the tables that the files are of
     names: tuple[str, ...] = ()  # columns of the read, only in the task that warns of others
     # For the optimizer's rule, which searches it in the pickle (`_make_notes`); empty if the bytes are unknown. The last field,
     # so that no text from files or users follows it.
@@ -204,7 +205,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         tune_worker()
         notes = _make_notes(plan.splits, plan.fields, self._data_columns)
         partitions = [
-            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, note=note)
+            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, plan.tables, note=note)
             for ranges, note in zip(plan.splits, notes, strict=True)
         ]
         if not partitions and plan.selection is not None and plan.selection.depends_on_session:
@@ -256,6 +257,12 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
         # Only decoding shows that a record batch is broken and skipped (`error_policy`), so none may be left out.
         if (selection is not None or answers is not None) and not options.error_policy.skips_corrupt:
             chosen = select_blocks(selection, fields, answers)
+        if partition.tables and selection is None and answers is not None and answers.columns is not None:
+            from spark_arrow_ipc.spark.read.log_answers import answer_by_logs  # aggregates of tables only
+
+            answer = partial(answer_by_logs, answers.answer_files, answers.columns, options)
+            left = answer(roots=partition.tables, ranges=partition.ranges, fields=fields)
+            partition = replace(partition, ranges=left)
         compiled = self._compiling(needed, selection)
         with closing(self._scan(partition, columns, chosen)) as files:
             for file in files:
@@ -384,6 +391,20 @@ class Answers(Protocol):
     @property
     def need_statistics(self) -> bool:
         """True if answers may use the statistics of files, which otherwise only predicates need."""
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of the columns that the aggregates need; None if only decoding gives them."""
+
+    def answer_files(
+        self,
+        schema: Schema,
+        rows: Sequence[int],
+        part: FileRange,
+        fields: Sequence[Field],
+        statistics: BlockStatistics | None,
+    ) -> frozenset[int]:
+        """Return which of some files of one partition, of which `part` is the first, are answered by these statistics."""
 
     def answer(
         self,

@@ -542,13 +542,13 @@ def test_a_look_at_an_unchanged_table_takes_two_requests_and_never_lists_data(la
     asked = []
 
     def counted(name, call):
-        def wrapper(self, path, **options):
-            asked.append((name, Path(path).name if name == "list" else Path(path).suffix))
-            return call(self, path, **options)
+        def wrapper(self, path, *choose, **options):
+            asked.append((name, Path(path).name if name == "_list" else Path(path).suffix))
+            return call(self, path, *choose, **options)
 
         return wrapper
 
-    for name in ("list", "status"):
+    for name in ("_list", "status"):
         monkeypatch.setattr(LocalStorage, name, counted(name, getattr(LocalStorage, name)))
     assert query.look() is None
     assert [("status", ".json")] * 2 == asked
@@ -556,7 +556,7 @@ def test_a_look_at_an_unchanged_table_takes_two_requests_and_never_lists_data(la
     start = query.at
     asked.clear()
     query.mode.batch(start, query.mode.latest(start, ALL_AVAILABLE))
-    assert [("list", read_table_id(table(lake)))] == [request for request in asked if request[0] == "list"]
+    assert [("_list", read_table_id(table(lake)))] == [request for request in asked if request[0] == "_list"]
     assert 2 == asked.count(("status", ".arrow"))
 
 

@@ -263,7 +263,7 @@ def test_a_log_that_cannot_be_read_after_the_entry_leaves_the_outcome_unknown(tm
     save(tmp_path, APPEND, "old")
     plan, outputs = planned(tmp_path, OVERWRITE, "new")
     with ExitStack() as stack:
-        fail = mock.patch("spark_arrow_ipc.table.transaction.read_state", side_effect=error)
+        fail = mock.patch("spark_arrow_ipc.table.transaction.read_newer", side_effect=error)
         stack.enter_context(interrupted("committed.put", lambda: stack.enter_context(fail)))
         with pytest.raises(UnknownOutcomeError, match=rf"unknown.*arrowipc history.*{plan.staging.jobid}"):
             finish(plan, outputs)

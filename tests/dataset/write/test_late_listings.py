@@ -10,7 +10,7 @@ from commit_jobs import APPEND, OVERWRITE, finish, ours, planned, save, table
 from spark_arrow_ipc.dataset.write.commit import abort
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage.local import LocalStorage
-from spark_arrow_ipc.storage.paths import name_of
+from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import managed_name, parse_number
 from spark_arrow_ipc.table.transaction import UnknownOutcomeError
@@ -26,17 +26,19 @@ class Late:
         self.seen = Counter()
 
     def __enter__(self):
-        real = LocalStorage.list
+        real = LocalStorage._list
 
-        def listed(storage, directory):
-            for status in real(storage, directory):
-                if self.is_late(name_of(status.path)) is not None:
-                    self.seen[status.path] += 1
-                    if self.seen[status.path] <= self.listings:
-                        continue
-                yield status
+        def listed(storage, directory, choose):
+            def choose_visible(names):
+                late = [name for name in names if self.is_late(name) is not None]
+                self.seen.update(join(directory, name) for name in late)
+                hidden = {name for name in late if self.seen[join(directory, name)] <= self.listings}
+                visible = [name for name in names if name not in hidden]
+                return visible if choose is None else choose(visible)
 
-        self.patch = mock.patch.object(LocalStorage, "list", listed)
+            return real(storage, directory, choose_visible)
+
+        self.patch = mock.patch.object(LocalStorage, "_list", listed)
         self.patch.start()
         return self
 

@@ -1,0 +1,151 @@
+"""Answer aggregates of files by the logs of their tables, so that a task opens none of them.
+
+A log has the rows of each managed file, and the statistics of its columns in the form that a footer has for each record batch.
+So the files of a task that are of one partition are answered as the record batches of one file are. A managed file never
+changes: what any state of the table says of it is true. Files that the log does not have, or not with what is needed, are opened.
+
+A process reads a state once, and from then on only newer entries. Where Spark starts a process for each task, that would take
+longer than to open its files, so that it opens them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_arrow_ipc.arrow import array_data
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.kernels.take import take
+from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.dataset.scan.error_policy import STRICT
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
+from spark_arrow_ipc.dataset.statistics.format import Leaf, Path
+from spark_arrow_ipc.dataset.statistics.read import BlockStatistics, ColumnStatistics, column_statistics
+from spark_arrow_ipc.errors import ArrowIpcError
+from spark_arrow_ipc.spark.options.read_options import ReadOptions
+from spark_arrow_ipc.storage.paths import join
+from spark_arrow_ipc.table.encoded_schema import decode_schema
+from spark_arrow_ipc.table.log import read_newer, read_state
+from spark_arrow_ipc.table.names import TableDirectory
+from spark_arrow_ipc.table.state import State
+
+AnswerFiles = Callable[[Schema, Sequence[int], FileRange, Sequence[t.Field], "BlockStatistics | None"], frozenset[int]]
+"""`Answers.answer_files` of the reader."""
+
+_TYPES: Final = (t.Int, t.Bool, t.Decimal, t.Date, t.Timestamp, t.FloatingPoint, t.Utf8, t.Binary)
+"""Types of columns that are answered. An 8-bit integer is not: in some file it may be stored for a boolean (``arrow.bool8``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A state, the columns of its files, and where each file is in it."""
+
+    state: State
+    columns: Mapping[str, t.Field]
+    positions: Mapping[str, int]
+
+
+_READ: Final[dict[str, _Table]] = {}
+"""The table that this process has read, by its path: one at most."""
+
+
+def answer_by_logs(
+    answer: AnswerFiles,
+    names: Collection[str],
+    options: ReadOptions,
+    *,
+    roots: Sequence[str],
+    ranges: Sequence[FileRange],
+    fields: Sequence[t.Field],
+) -> tuple[FileRange, ...]:
+    """Answer what the logs of tables can of some columns, and return the ranges that must be read."""
+    left, storage = tuple(ranges), options.path_storage
+    # Rows are those of the files if no option skips or makes some.
+    reads_all = options.tensors is None and options.column_paths is None and options.error_policy == STRICT
+    if not reads_all or not os.environ.get("SPARK_REUSE_WORKER"):
+        return left
+    for root in roots:
+        try:
+            table = _read(TableDirectory(storage, root))
+        except (ArrowIpcError, OSError):  # the files were planned all the same, and are there
+            continue
+        if table is not None:
+            left = _answer(answer, names, table, left, fields)
+    return left
+
+
+def _read(directory: TableDirectory) -> _Table | None:
+    before = _READ.get(directory.root)
+    state = read_state(directory) if before is None else read_newer(directory, before.state)
+    if before is not None and state is not None and state.entry == before.state.entry:
+        return before
+    _READ.clear()
+    schema = None if state is None else decode_schema(state.schema, directory.root)
+    if state is None or schema is None:
+        return None
+    names = [field.name.casefold() for field in schema.fields]
+    columns = {name: field for name, field in zip(names, schema.fields, strict=True) if names.count(name) == 1}
+    positions = {join(directory.root, path): i for i, path in enumerate(state.files.paths)}
+    _READ[directory.root] = _Table(state, columns, positions)
+    return _READ[directory.root]
+
+
+def _answer(
+    answer: AnswerFiles,
+    names: Collection[str],
+    table: _Table,
+    ranges: Sequence[FileRange],
+    fields: Sequence[t.Field],
+) -> tuple[FileRange, ...]:
+    constants = {field.name.casefold() for field in fields}
+    columns = [table.columns.get(name.casefold()) for name in names if name.casefold() not in constants]
+    files = table.state.files
+    leaves: dict[Path, tuple[t.Field, int]] = {}
+    by_field = {} if files.statistics is None else {f: i for i, f in enumerate(files.statistics.schema.fields)}
+    has_all = np.ones(len(files), np.bool_)
+    for field in columns:
+        if (
+            field is None
+            or field.extension_name is not None
+            or not isinstance(field.type, _TYPES)
+            or field.type == t.int8
+        ):
+            return tuple(ranges)
+        position = by_field.get(Leaf((field.name,), (), field.type).field())
+        if position is None or files.statistics is None:
+            return tuple(ranges)
+        leaves[field.name,] = field, position
+        valid = array_data.validity_mask(files.statistics.columns[position])
+        has_all &= True if valid is None else valid
+    groups: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    for i, part in enumerate(ranges):
+        slot = table.positions.get(part.path, -1)
+        # A part of a file is answered by its headers.
+        is_complete = part.start is None and part.rows is None and part.grows is None
+        if slot >= 0 and is_complete and has_all[slot] and files.nbytes[slot] == part.nbytes:
+            groups.setdefault(part.partition, []).append((i, slot))
+    schema = Schema.of([field for field, _ in leaves.values()])
+    answered: set[int] = set()
+    for group in groups.values():
+        slots = np.array([slot for _, slot in group])
+        rows = tuple(files.rows[slots].tolist())
+        try:
+            of_columns = {path: _column(table, path, *leaf, slots) for path, leaf in leaves.items()}
+        except (ValueError, KeyError):  # they contradict each other
+            continue
+        statistics = BlockStatistics(rows, of_columns) if leaves else None
+        numbers = answer(schema, rows, ranges[group[0][0]], fields, statistics)
+        answered.update(group[number][0] for number in numbers)
+    return tuple(part for i, part in enumerate(ranges) if i not in answered)
+
+
+def _column(table: _Table, path: Path, field: t.Field, position: int, slots: npt.NDArray[np.int64]) -> ColumnStatistics:
+    files = table.state.files
+    assert files.statistics is not None
+    column = take(files.statistics.columns[position], slots)
+    return column_statistics(column, path, field.type, files.rows[slots].tolist())
