@@ -335,7 +335,7 @@ def _read_run(directory: TableDirectory, table: str, listing: Listing, last: int
 
 
 def _read_up_to(directory: TableDirectory, table: str, listing: Listing, last: int) -> State:
-    for number in sorted((n for n in listing.checkpoints if n <= last and _can_confirm(listing, n)), reverse=True):
+    for number in sorted((n for n in listing.checkpoints if n <= last), reverse=True):
         state = _read_checkpoint(directory, table, number)
         if state is not None:
             entries = _read_entries(directory, table, range(number + 1, last + 1), state.entry, listing)

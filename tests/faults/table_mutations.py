@@ -139,7 +139,7 @@ MUTATIONS = {
         "partial(list_managed, directory, fenced.table, live)",
         "partial(list_managed, directory, fenced.table, ())",
     ),
-    "a checkpoint that no entry confirms": Mutation("log.py", " and _can_confirm(listing, n)", "", ("hole", "hot")),
+    "a checkpoint that no entry confirms": Mutation("log.py", " if _can_confirm(listing, number)", "", ()),
     "vacuum deletes late copies of jobs that committed": Mutation(
         "vacuum.py",
         "dead | (fenced.ended.keys() & orphans)",
@@ -170,7 +170,7 @@ MUTATIONS = {
     ),
     "names are synced": Mutation(
         "transaction.py",
-        "            storage.sync(up)\n",
+        "            storage.sync(path)\n",
         "            pass\n",
         ("power",),
         ("disk",),

@@ -185,6 +185,21 @@ def test_a_checkpoint_that_the_next_entry_does_not_name_is_not_of_this_log(direc
         log.read_state(directory)
 
 
+def test_a_checkpoint_of_a_paused_process_whose_entries_are_pruned_is_no_version(directory):
+    """Nothing tells whether it is of this log, so that nothing is read by it, and nobody is sent to it."""
+    entries, models = log_cases.random_entries(2, 12)
+    table = written(directory, entries, checkpoints=(8,))
+    directory.storage.delete_all([directory.entry(table, number) for number in range(1, 9)])
+    log.write_checkpoint(directory, State(table).after(*entries[:3]))
+    for number in (3, 4, 7):
+        with pytest.raises(
+            NoFilesError, match=rf"entry {number} .*no longer retained.* the oldest that can be read is about 8"
+        ):
+            log.read_state(directory, number)
+    for number in (8, 9, 12):
+        assert models[number - 1].files == log_cases.files_of(log.read_state(directory, number))
+
+
 def test_pruning_keeps_what_the_second_newest_checkpoint_needs(directory, monkeypatch):
     monkeypatch.setattr(log, "LEAST_RETAINED", 2)
     entries, models = log_cases.random_entries(4, 20)
