@@ -420,6 +420,7 @@ TESTED_ELSEWHERE = {
     "table/collect.py": "what transactions and vacuums delete: tests/table/test_transaction.py",
     "table/restore.py": "tests/table/test_transaction.py",
     "table/snapshot.py": "what transactions read: tests/table/test_transaction.py",
+    "spark/rewrite/in_place.py": "tests/spark/rewrite/test_rewrite.py",
     "spark/datasource.py": "every test with Spark goes through it",
     "spark/options/keywords.py": "tests/spark/options/test_typed.py",
     "cli/shared/rows.py": "options of commands, tests/cli/test_head.py, and tables, tests/cli/test_cat.py",

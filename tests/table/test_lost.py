@@ -10,14 +10,11 @@ from table_jobs import Job
 
 from spark_arrow_ipc.dataset.listing.globs import escape
 from spark_arrow_ipc.dataset.listing.tree import list_tree
-from spark_arrow_ipc.dataset.write.job_plan import make_staging
-from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.errors import CommitError
 from spark_arrow_ipc.table.fsck import check_table
-from spark_arrow_ipc.table.log import create_table, read_state, read_table_id
-from spark_arrow_ipc.table.names import data_file_name, new_id
+from spark_arrow_ipc.table.log import read_table_id
+from spark_arrow_ipc.table.names import data_file_name
 from spark_arrow_ipc.table.snapshot import Snapshot
-from spark_arrow_ipc.table.transaction import Transaction
 from spark_arrow_ipc.table.vacuum import vacuum
 
 
@@ -54,15 +51,6 @@ def test_a_log_that_was_deleted_in_part_is_an_error_that_names_fsck(directory, l
     with pytest.raises(CommitError, match=f"(?s){words}.*'arrowipc fsck {re.escape(directory.root)}'"):
         use(directory)
     assert not check_table(directory).is_sound
-
-
-@pytest.mark.parametrize("begin_job", [Transaction.begin, lambda directory: make_staging(Staging(directory, new_id()))])
-def test_no_job_gives_a_table_another_id_that_has_lost_its_own(directory, begin_job):
-    commit(begin(directory, "k=1:a"))
-    delete_id(directory)
-    with pytest.raises(CommitError, match="the id of this table is gone"):
-        begin_job(directory)
-    assert read_table_id(directory) is None
 
 
 def test_after_the_id_is_put_back_as_fsck_says_the_table_is_the_same(directory):
@@ -125,24 +113,7 @@ def test_files_of_another_table_count_in_a_directory_without_a_log(directory):
     assert ["a", "copied"] == read(directory)
 
 
-def test_an_entry_that_comes_after_its_table_was_removed_is_no_loss(directory):
-    directory.storage.make_directory(directory.entries("0" * 8))
-    directory.storage.put(directory.entry("0" * 8, 7), b"{}")
-    commit(begin(directory, "k=1:a"))
-    assert ["a"] == read(directory)
-
-
 def test_the_files_of_a_table_whose_log_is_gone_completely_count(directory):
     commit(begin(directory, "k=1:a"))
     directory.storage.delete_tree(directory.log)
     assert ["a"] == read(directory)
-
-
-def test_a_table_in_which_only_jobs_were_expired_takes_a_first_job(directory):
-    create_table(directory)
-    job = begin(directory, "k=1:a")
-    vacuum(directory, older_than=-1e10)
-    assert not read_state(directory).has_jobs
-    Job(directory, APPENDS, [("k=1", [1])]).commit()
-    assert read_state(directory).has_jobs
-    assert job.job not in str(read_state(directory).files.paths)
