@@ -51,15 +51,9 @@ from spark_arrow_ipc.table.begin import check_no_table, open_table, put_mark
 from spark_arrow_ipc.table.collect import delete_old, fence, finish, list_collected, list_managed, list_staged, sweep
 from spark_arrow_ipc.table.entry import Entry
 from spark_arrow_ipc.table.files import NO_FILES, Files, StagedFile
-from spark_arrow_ipc.table.log import (
-    append,
-    follow,
-    is_checkpoint_due,
-    read_newer,
-    read_state,
-    write_checkpoint,
-)
+from spark_arrow_ipc.table.log import append, follow, is_checkpoint_due, read_newer, read_state, write_checkpoint
 from spark_arrow_ipc.table.log_listing import list_log
+from spark_arrow_ipc.table.lost import words_if_older
 from spark_arrow_ipc.table.names import LOG_DIRECTORY, TableDirectory, new_id
 from spark_arrow_ipc.table.snapshot import is_removed
 from spark_arrow_ipc.table.state import State
@@ -325,14 +319,10 @@ class Transaction:
             raise self._unknown(f"the outcome of the job is unknown: the log cannot be read ({error})") from error
         words = "the table was removed while this job ran"
         if state is not None and state.table == self.table:
-            # A listing may be older than the entry.
-            if state.number >= self.base or self.directory.storage.status(self.directory.entry(self.table, self.base)):
+            words = words_if_older(self.directory, state, self.base)
+            if words is None:
                 self._newest = state
                 return state
-            words = (
-                f"the log ends with entry {state.number}, and this job was planned on entry {self.base}: entries were deleted, or "
-                "an older copy was put back, see 'arrowipc fsck'"
-            )
         if self._asked:
             raise self._unknown(words, "whether it was committed before is unknown")
         raise CommitError(f"{words}; nothing is published", path=self.directory.root)

@@ -188,7 +188,7 @@ def test_a_checkpoint_that_the_next_entry_does_not_name_is_not_of_this_log(direc
 def test_a_checkpoint_of_a_paused_process_whose_entries_are_pruned_is_no_version(directory):
     """Nothing tells whether it is of this log, so that nothing is read by it, and nobody is sent to it."""
     entries, models = log_cases.random_entries(2, 12)
-    table = written(directory, entries, checkpoints=(8,))
+    table = log_cases.written(directory, entries, checkpoints=(8,))
     directory.storage.delete_all([directory.entry(table, number) for number in range(1, 9)])
     log.write_checkpoint(directory, State(table).after(*entries[:3]))
     for number in (3, 4, 7):

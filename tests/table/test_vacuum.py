@@ -6,8 +6,8 @@ from maintained_tables import content, ids, paths_in, save, stage
 from spark_arrow_ipc.table import collect, log, snapshot
 from spark_arrow_ipc.table import vacuum as module
 from spark_arrow_ipc.table.entry import Removed
-from spark_arrow_ipc.table.log import read_state
-from spark_arrow_ipc.table.names import data_file_name
+from spark_arrow_ipc.table.log import encode_table_id, read_state
+from spark_arrow_ipc.table.names import data_file_name, new_table_id
 from spark_arrow_ipc.table.transaction import Transaction
 from spark_arrow_ipc.table.vacuum import vacuum
 
@@ -127,6 +127,7 @@ def test_a_vacuum_that_paused_while_the_table_was_made_anew_deletes_nothing_of_i
     def make_anew(*arguments):
         close(*arguments)
         directory.storage.delete(directory.id_file)
+        directory.storage.put(directory.id_file, encode_table_id(new_table_id()))
         save(directory, (9,))
 
     monkeypatch.setattr(module, "close_removed", make_anew)
