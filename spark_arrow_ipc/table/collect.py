@@ -65,22 +65,6 @@ _BATCH: Final = 1000
 """Files that are deleted between two looks at the log; the requests of object stores delete as many."""
 
 
-def put_mark(directory: TableDirectory, job: str) -> None:
-    """Make the staging directory of a job, and put its mark durably."""
-    storage, mark = directory.storage, directory.mark(job)
-    for _ in range(_ATTEMPTS):
-        # A vacuum may have deleted the empty directory above it in between.
-        storage.make_directory(directory.staging(job))
-        with suppress(OSError):
-            storage.put(mark, b"", durable=True)
-        if storage.status(mark) is not None:
-            storage.sync(directory.all_staging)
-            storage.sync(directory.root)
-            failpoint.hit("planned.mark")
-            return
-    raise CommitError("the mark of the job cannot be put; nothing is written", path=mark)
-
-
 def fence(directory: TableDirectory, table: str, jobs: Collection[str]) -> State | None:
     """Make sure that jobs have ended and return a state in which they have; None if the table is gone.
 

@@ -65,11 +65,11 @@ def check_entries(directory: TableDirectory, state: State, path: str) -> None:
     )
 
 
-def words_if_older(directory: TableDirectory, state: State, base: int) -> str | None:
-    """Return the error of a log that ends before the entry that a job was planned on, or None if it has that entry."""
+def words_if_older(directory: TableDirectory, state: State, base: int) -> str:
+    """Return the error of a log that ends before the entry that a job was planned on, or no words if it has that entry."""
     # A listing may be older than the entry.
     if state.number >= base or directory.storage.status(directory.entry(state.table, base)) is not None:
-        return None
+        return ""
     return (
         f"the log ends with entry {state.number}, and this job was planned on entry {base}: entries were deleted, or an older "
         "copy was put back, see 'arrowipc fsck'"

@@ -320,7 +320,7 @@ class Transaction:
         words = "the table was removed while this job ran"
         if state is not None and state.table == self.table:
             words = words_if_older(self.directory, state, self.base)
-            if words is None:
+            if not words:
                 self._newest = state
                 return state
         if self._asked:

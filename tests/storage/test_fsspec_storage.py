@@ -35,7 +35,7 @@ def test_no_value_of_an_option_is_shown_and_the_options_travel():
     assert storage == pickle.loads(pickle.dumps(storage))
 
 
-READING = {"inside", "list", "open", "read", "real_path", "resolve", "status", "traits", "unique_path"}
+READING = {"inside", "list", "list_chosen", "open", "read", "real_path", "resolve", "status", "traits", "unique_path"}
 WRITING = sorted({name for name, _ in inspect.getmembers(Storage) if not name.startswith("_")} - READING)
 
 
