@@ -215,7 +215,7 @@ def check_is_no_file(storage: Storage, root: str) -> bool:
 
 
 def _look_alone(directory: TableDirectory, intent: CommitIntent) -> tuple[State | None, tuple[LiveFile, ...] | None]:
-    """Return what `_look` does; raise if a job that replaces files would find those of a table in the directory."""
+    """Return the result of `_look`; raise if a job that replaces files finds another table below the directory."""
     if intent.mode is not WriteMode.APPEND:
         check_none_below(directory)
     return _look(directory, intent)

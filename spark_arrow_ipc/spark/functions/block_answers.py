@@ -97,7 +97,7 @@ class BlockAnswers:
         fields: Sequence[t.Field],
         statistics: BlockStatistics | None,
     ) -> frozenset[int]:
-        """Return which of some files of one partition need no decoding, as `answer` does; `part` is the first."""
+        """Return the numbers of the files that need no decoding; all are of one partition, and `part` is the first."""
         numbers = range(len(rows))
         return self._answer(schema, part, fields, statistics, numbers, headers=_Headers(None, dict(enumerate(rows))))
 
@@ -293,7 +293,7 @@ class _Group:
 
 
 class _Headers:
-    """Caches the headers of a file's record batches; without a reader, `rows` has those of all, and no nulls are asked for."""
+    """Caches the headers of a file's record batches. Without a reader, `rows` must be complete, and null counts cannot be read."""
 
     def __init__(self, reader: ipc.FileReader | None, rows: dict[int, int]) -> None:
         self._reader = reader
