@@ -9,8 +9,9 @@ from typing import Final
 
 from spark_arrow_ipc.cli.shared import terminal
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
-from spark_arrow_ipc.dataset.write.nested import is_table, table_above
+from spark_arrow_ipc.dataset.write.nested import table_above
 from spark_arrow_ipc.errors import NoFilesError, printable
+from spark_arrow_ipc.table.checks import is_table
 from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.vacuum import DEFAULT_AGE_SECONDS, VacuumReport, list_staged_jobs, vacuum
 
@@ -36,9 +37,7 @@ def vacuum_arguments(parser: argparse.ArgumentParser) -> None:
 def run_vacuum(arguments: argparse.Namespace) -> int:
     """Clean the directory, and print what was deleted."""
     directory = TableDirectory.at(arguments.path, storage_at(arguments.path, arguments.storage))
-    outer = (
-        None if list_staged_jobs(directory) or is_table(directory.storage, directory.root) else table_above(directory)
-    )
+    outer = None if list_staged_jobs(directory) or is_table(directory) else table_above(directory)
     if outer is not None:
         raise NoFilesError(
             f"this is a directory of the table {outer}, which has the log; give that one", path=directory.root

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from spark_arrow_ipc.errors import CommitError, NoFilesError
+from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, join, name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, Storage
 
@@ -41,6 +42,9 @@ REPLACED_DIRECTORY: Final = "_ipc_replaced"
 
 STAGED_SUFFIX: Final = TEMPORARY_SUFFIX
 """Recursive patterns of other readers match ``.arrow`` files in directories that begin with ``_``."""
+
+_ATTEMPTS: Final = 3
+"""Requests for a mark that fail."""
 
 MAX_NUMBER: Final = (1 << 63) - 1
 """Entry numbers are 64-bit integers in checkpoints."""
@@ -231,6 +235,20 @@ class TableDirectory:
         """Return the path of the mark that shows that a job may still make files."""
         # Hidden and without the suffix of staged files, so that nobody takes it for one.
         return join(self.staging(job), ".begin")
+
+    def put_mark(self, job: str) -> None:
+        """Make the staging directory of a job, and put its mark durably."""
+        for _ in range(_ATTEMPTS):
+            # A vacuum may have deleted the empty directory above it in between.
+            self.storage.make_directory(self.staging(job))
+            with suppress(OSError):
+                self.storage.put(self.mark(job), b"", durable=True)
+            if self.storage.status(self.mark(job)) is not None:
+                self.storage.sync(self.all_staging)
+                self.storage.sync(self.root)
+                failpoint.hit("planned.mark")
+                return
+        raise CommitError("the mark of the job cannot be put; nothing is written", path=self.mark(job))
 
     def replaced(self, number: int, path: str) -> str:
         """Return where a file is retained that an entry removed.

@@ -19,7 +19,6 @@ import numpy as np
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
 from spark_arrow_ipc.storage.storage import Status, each
-from spark_arrow_ipc.table.begin import put_mark
 from spark_arrow_ipc.table.collect import finish, sweep
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import NO_FILES, Files
@@ -74,7 +73,7 @@ def forget_missing(directory: TableDirectory) -> Files:
             sweep(directory, [job], None)
             return NO_FILES
         # Without a mark, the next job would take it for one that has collected what it removed.
-        put_mark(directory, job)
+        directory.put_mark(job)
         mask = np.zeros(len(state.files), np.bool_)
         mask[list(missing)] = True
         lost = state.files.select(mask)

@@ -30,10 +30,10 @@ from spark_arrow_ipc.dataset.listing.directory import dangling_link_error, is_hi
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, UnsupportedError
 from spark_arrow_ipc.storage.paths import name_of, relative
 from spark_arrow_ipc.storage.storage import Kind, Status, each
+from spark_arrow_ipc.table.checks import check_entries, check_id, ids_in
 from spark_arrow_ipc.table.entry import Removed
-from spark_arrow_ipc.table.log import read_newer, read_state
-from spark_arrow_ipc.table.lost import check_entries, check_id, ids_in
-from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory
+from spark_arrow_ipc.table.log import create_table, read_newer, read_state
+from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, is_table_id
 from spark_arrow_ipc.table.state import State
 
 _ATTEMPTS: Final = 8
@@ -142,6 +142,18 @@ def list_data_files(directory: TableDirectory, *, check_links: bool = False) -> 
         each(visit, level, waits=storage.traits.waits)
         level = below
     return files
+
+
+def open_table(directory: TableDirectory) -> str:
+    """Return the id of a table, which is made if there is none (`create_table`); `CommitError` if it was lost."""
+
+    def check() -> None:
+        names = {name_of(status.path) for status in directory.storage.list(directory.log)}
+        # Mostly there are none, and the table is not listed.
+        if any(is_table_id(name) for name in names):
+            check_id(directory, ids_in(list_data_files(directory)))
+
+    return create_table(directory, check=check)
 
 
 def removal_of(directory: TableDirectory, path: str, status: Status) -> Removed:

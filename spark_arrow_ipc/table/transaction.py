@@ -47,15 +47,14 @@ from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.storage.paths import above, join, name_of, parent
 from spark_arrow_ipc.storage.storage import each
-from spark_arrow_ipc.table.begin import check_no_table, open_table, put_mark
+from spark_arrow_ipc.table.checks import check_no_table, words_if_older
 from spark_arrow_ipc.table.collect import delete_old, fence, finish, list_collected, list_managed, list_staged, sweep
 from spark_arrow_ipc.table.entry import Entry
 from spark_arrow_ipc.table.files import NO_FILES, Files, StagedFile
 from spark_arrow_ipc.table.log import append, follow, is_checkpoint_due, read_newer, read_state, write_checkpoint
 from spark_arrow_ipc.table.log_listing import list_log
-from spark_arrow_ipc.table.lost import words_if_older
 from spark_arrow_ipc.table.names import LOG_DIRECTORY, TableDirectory, new_id
-from spark_arrow_ipc.table.snapshot import is_removed
+from spark_arrow_ipc.table.snapshot import is_removed, open_table
 from spark_arrow_ipc.table.state import State
 
 _ATTEMPTS: Final = 3
@@ -138,7 +137,7 @@ class Transaction:
         if state is None or state.table != table:
             raise ConcurrentWriteError("the table was removed meanwhile; nothing is written", path=directory.root)
         job = job or new_id()
-        put_mark(directory, job)
+        directory.put_mark(job)
         return cls(directory, table, state.number, job)
 
     # ---- PLANNED -> NAMED

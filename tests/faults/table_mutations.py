@@ -118,7 +118,7 @@ MUTATIONS = {
         "        moves",
         ("hot", "removed"),
     ),
-    "the mark": Mutation("transaction.py", "        put_mark(directory, job)\n", ""),
+    "the mark": Mutation("transaction.py", "        directory.put_mark(job)\n", ""),
     "staged files go before named ones": Mutation(
         "collect.py",
         "    for list_files in of_jobs:\n",
@@ -198,12 +198,12 @@ MUTATIONS = {
         "snapshot.py", "if match is Match.UNSURE and tombstone is not None:", "if False:", ()
     ),
     "a lost id is an error": Mutation(
-        "lost.py",
+        "checks.py",
         "if storage.status(entries) is None or storage.status(directory.id_file) is not None:",
         "if True:",
         (),
     ),
-    "a first job that ended meanwhile is no loss": Mutation("lost.py", "if not is_newest or ", "if "),
+    "a first job that ended meanwhile is no loss": Mutation("checks.py", "if not is_newest or ", "if "),
     "a conflict expires a job whose entry may come late": Mutation(
         "transaction.py", "                if self._comes_late(state):\n", "                if False:\n", (), ("store",)
     ),

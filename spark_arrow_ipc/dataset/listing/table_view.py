@@ -20,8 +20,8 @@ from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.listing.directory import Listing, is_loop, read_directory
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, name_of, parent, relative
 from spark_arrow_ipc.storage.storage import Status, Storage, each
+from spark_arrow_ipc.table.checks import check_id, ids_in
 from spark_arrow_ipc.table.log import read_newer, read_state
-from spark_arrow_ipc.table.lost import check_id, ids_in
 from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.snapshot import Removals, is_one_table, missing_file
 from spark_arrow_ipc.table.state import State

@@ -31,12 +31,12 @@ from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, e
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import above, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
-from spark_arrow_ipc.table.begin import check_has_log, open_table, put_mark
+from spark_arrow_ipc.table.checks import check_entries
 from spark_arrow_ipc.table.documents import DOCUMENTS
 from spark_arrow_ipc.table.entry import Batch
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import TableDirectory, new_id
-from spark_arrow_ipc.table.snapshot import Snapshot
+from spark_arrow_ipc.table.snapshot import Snapshot, list_data_files, open_table
 from spark_arrow_ipc.table.state import State
 from spark_arrow_ipc.table.transaction import Transaction
 
@@ -147,15 +147,15 @@ def plan_job(
     staging = Staging(directory, new_id())
     directory.check()
     check_none_above(directory)
-    state, files = _look_alone(directory, intent) if is_there else (None, ())
+    state, files = _read_files(directory, intent) if is_there else (None, ())
+    if is_there:
+        _check_below(directory, state, replaces=mode is not WriteMode.APPEND)
     if files and choose is not None:
         files = tuple(sorted(choose(files), key=lambda file: file.path))
     if mode in _REPLACES_ALL:
         check_no_links(directory, files or ())
     if files is None or (mode is WriteMode.REWRITE and not files):
         return JobPlan(staging, intent, skip=True)
-    if is_there and mode is WriteMode.APPEND:
-        _check_first(directory, state)
     if intent.layout:
         check_layout(directory)
         files = tuple(file for file in files if file.path not in DOCUMENTS)  # they are replaced after the entry
@@ -180,11 +180,11 @@ def plan_batch(staging: Staging, intent: CommitIntent, *, check_existing: CheckS
     check_is_no_file(directory.storage, directory.root)
     directory.check()
     check_none_above(directory)
-    state, files = _look(directory, intent)
+    state, files = _read_files(directory, intent)
     if state is None:
         raise CommitError("the table was removed meanwhile; nothing is published", path=directory.root)
     directory.storage.check_put_if_absent(directory.log)
-    _check_first(directory, state)
+    _check_below(directory, state)
     # If the batch is committed, `commit` sees that too, and removes what is staged.
     if intent.mode is not WriteMode.OVERWRITE:
         check_kept_files(directory, state, intent.partition_by, check_existing)
@@ -198,7 +198,7 @@ def make_staging(staging: Staging) -> None:
         check_is_no_file(storage, staging.root)
     make_directory(storage, staging.root)
     open_table(staging.directory)
-    put_mark(staging.directory, staging.jobid)
+    staging.directory.put_mark(staging.jobid)
 
 
 def check_is_no_file(storage: Storage, root: str) -> bool:
@@ -214,14 +214,7 @@ def check_is_no_file(storage: Storage, root: str) -> bool:
     return status is not None
 
 
-def _look_alone(directory: TableDirectory, intent: CommitIntent) -> tuple[State | None, tuple[LiveFile, ...] | None]:
-    """Return the result of `_look`; raise if a job that replaces files finds another table below the directory."""
-    if intent.mode is not WriteMode.APPEND:
-        check_none_below(directory)
-    return _look(directory, intent)
-
-
-def _look(directory: TableDirectory, intent: CommitIntent) -> tuple[State | None, tuple[LiveFile, ...] | None]:
+def _read_files(directory: TableDirectory, intent: CommitIntent) -> tuple[State | None, tuple[LiveFile, ...] | None]:
     """Return the state that a job is planned on, and the files that it replaces; None if it has nothing to do."""
     state = read_state(directory)
     if intent.is_in(state):
@@ -241,12 +234,13 @@ def _look(directory: TableDirectory, intent: CommitIntent) -> tuple[State | None
     return state, None if files else ()
 
 
-def _check_first(directory: TableDirectory, state: State | None) -> None:
-    """Raise if the first job of a table would be in a directory that contains a table, or whose entries are lost."""
-    if state is None or not state.number:
+def _check_below(directory: TableDirectory, state: State | None, *, replaces: bool = False) -> None:
+    """Raise if a first job, or one that replaces files, is in a directory with a table in it, or with lost entries."""
+    if replaces or state is None or not state.number:
         check_none_below(directory)
     if state is not None and not state.has_jobs:
-        check_has_log(directory, state)
+        for file in filter(state.is_managed, list_data_files(directory)):
+            check_entries(directory, state, file)
 
 
 def check_kept_files(

@@ -15,11 +15,10 @@ from contextlib import suppress
 
 from spark_arrow_ipc.dataset.listing.directory import Listing, is_hidden, read_directory, walk_levels
 from spark_arrow_ipc.dataset.listing.partition_values import unescape_path_name
-from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, UnsupportedError
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, join, relative
 from spark_arrow_ipc.storage.storage import Storage, each
-from spark_arrow_ipc.table.begin import check_no_table
-from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.checks import check_no_table, is_table
 from spark_arrow_ipc.table.names import LOG_DIRECTORY, STAGING_DIRECTORY, TableDirectory
 from spark_arrow_ipc.table.state import State
 
@@ -65,7 +64,7 @@ def table_above(table: TableDirectory) -> str | None:
     having: set[str] = set()
 
     def ask(directory: str) -> None:
-        if _has_any(storage, join(directory, LOG_DIRECTORY)) and is_table(storage, directory):
+        if _has_any(storage, join(directory, LOG_DIRECTORY)) and is_table(TableDirectory(storage, directory)):
             having.add(directory)
 
     each(ask, directories, waits=storage.traits.waits)
@@ -125,15 +124,6 @@ def _parts(table: TableDirectory, outer: str) -> list[str]:
     if path == table.root:
         path = relative(table.storage.inside(None).real_path(table.root), outer)
     return path.split(SEPARATOR)
-
-
-def is_table(storage: Storage, directory: str) -> bool:
-    """Return whether a job was committed in a directory with a log, also where that cannot be read."""
-    try:
-        state = read_state(TableDirectory(storage, directory))
-    except (CommitError, UnsupportedError):
-        return True
-    return state is not None and state.has_jobs
 
 
 def _has_staged(storage: Storage, directory: str) -> bool:

@@ -7,7 +7,6 @@ from table_jobs import APPEND, Job
 from spark_arrow_ipc.dataset.write.job_plan import make_staging
 from spark_arrow_ipc.dataset.write.staged_file import Staging
 from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.table.begin import put_mark
 from spark_arrow_ipc.table.log import create_table, read_state, read_table_id
 from spark_arrow_ipc.table.names import new_id
 from spark_arrow_ipc.table.snapshot import Snapshot
@@ -48,4 +47,4 @@ def test_a_mark_that_cannot_be_put_stops_the_job(directory, monkeypatch):
     create_table(directory)
     monkeypatch.setattr(type(directory.storage), "put", refuse)
     with pytest.raises(CommitError, match="the mark of the job cannot be put; nothing is written"):
-        put_mark(directory, new_id())
+        directory.put_mark(new_id())

@@ -1,4 +1,4 @@
-"""Tell that a table's id or its entries were deleted by hand, before other rows are read or written.
+"""Tell that a table's id or its entries were deleted by hand, or that it contains a table, before rows are read or written.
 
 Without the id, a directory is one without a log: all of its files would count, also removed ones and those of jobs that died.
 With the id and without entries, none would. A directory whose log is gone completely cannot be told from one into which
@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spark_arrow_ipc.errors import CommitError
-from spark_arrow_ipc.storage.paths import name_of
-from spark_arrow_ipc.table.names import TableDirectory, managed_name
+from spark_arrow_ipc.errors import CommitError, UnsupportedError
+from spark_arrow_ipc.storage.paths import join, name_of
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.names import LOG_DIRECTORY, TableDirectory, managed_name
 from spark_arrow_ipc.table.state import State
 
 
@@ -74,3 +75,23 @@ def words_if_older(directory: TableDirectory, state: State, base: int) -> str:
         f"the log ends with entry {state.number}, and this job was planned on entry {base}: entries were deleted, or an older "
         "copy was put back, see 'arrowipc fsck'"
     )
+
+
+def is_table(directory: TableDirectory) -> bool:
+    """Return whether a job was committed in a directory with a log, also where that cannot be read."""
+    try:
+        state = read_state(directory)
+    except (CommitError, UnsupportedError):
+        return True
+    return state is not None and state.has_jobs
+
+
+def check_no_table(directory: TableDirectory, inner: str) -> None:
+    """Raise if a directory of a table with a log is a table itself."""
+    if is_table(TableDirectory(directory.storage, inner)):
+        raise CommitError(
+            f"the directory {inner} in it is a table of its own, and jobs of the two would not know of each other: to make "
+            f"it a part of this one, run 'arrowipc vacuum {inner}' and remove {join(inner, LOG_DIRECTORY)}; or write to a "
+            "directory outside of it. Nothing is written or replaced",
+            path=directory.root,
+        )
