@@ -23,7 +23,7 @@ from urllib.parse import quote
 from spark_arrow_ipc.errors import FileChangedError, LimitError, OptionError, UnsupportedError, did_you_mean, printable
 from spark_arrow_ipc.storage.byte_source import ExactReads, new_buffer
 from spark_arrow_ipc.storage.paths import name_of
-from spark_arrow_ipc.storage.storage import Choose, Status
+from spark_arrow_ipc.storage.storage import Choose, Status, Storage
 
 StorageOptions: TypeAlias = tuple[tuple[str, str], ...]
 """Names without the prefix, and values."""
@@ -53,11 +53,7 @@ class LearnsByDoing:
         """Return the path, which has one spelling."""
         return path
 
-    def list(self, directory: str) -> Iterator[Status]:
-        """Yield the state of every name in a directory."""
-        raise NotImplementedError
-
-    def list_chosen(self, directory: str, choose: Choose) -> Iterator[Status]:
+    def list_chosen(self: Storage, directory: str, choose: Choose) -> Iterator[Status]:
         """Yield the states of some names in a directory, from a listing of all."""
         statuses = {name_of(status.path): status for status in self.list(directory)}
         for name in choose(tuple(statuses)):
@@ -82,11 +78,7 @@ class LearnsByDoing:
     def check_delete(self, paths: Sequence[str]) -> None:
         """Do nothing."""
 
-    def delete(self, path: str) -> None:
-        """Delete a file if it exists."""
-        raise NotImplementedError
-
-    def delete_all(self, paths: Sequence[str]) -> None:
+    def delete_all(self: Storage, paths: Sequence[str]) -> None:
         """Delete files, one by one; missing ones do not matter."""
         for path in paths:
             self.delete(path)
