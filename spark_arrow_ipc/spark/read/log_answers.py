@@ -11,15 +11,16 @@ longer than to open its files, so that it opens them.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.scan.error_policy import STRICT
@@ -43,10 +44,10 @@ _TYPES: Final = (t.Int, t.Bool, t.Decimal, t.Date, t.Timestamp, t.FloatingPoint,
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A state, the columns of its files, and where each file is in it."""
+    """A state, the columns of its files that are answered with their statistics, and the position of each file in it."""
 
     state: State
-    columns: Mapping[str, t.Field]
+    columns: Mapping[str, tuple[t.Field, Array]]
     positions: Mapping[str, int]
 
 
@@ -88,11 +89,22 @@ def _read(directory: TableDirectory) -> _Table | None:
     schema = None if state is None else decode_schema(state.schema, directory.root)
     if state is None or schema is None:
         return None
-    names = [field.name.casefold() for field in schema.fields]
-    columns = {name: field for name, field in zip(names, schema.fields, strict=True) if names.count(name) == 1}
     positions = {join(directory.root, path): i for i, path in enumerate(state.files.paths)}
-    _READ[directory.root] = _Table(state, columns, positions)
+    _READ[directory.root] = _Table(state, _columns(state, schema), positions)
     return _READ[directory.root]
+
+
+def _columns(state: State, schema: Schema) -> dict[str, tuple[t.Field, Array]]:
+    """Return the columns that are answered, by name, with their statistics of all files."""
+    statistics = state.files.statistics
+    of_fields = {} if statistics is None else dict(zip(statistics.schema.fields, statistics.columns, strict=True))
+    n_fields = Counter(field.name.casefold() for field in schema.fields)
+    return {
+        field.name.casefold(): (field, of_fields[leaf])
+        for field in schema.fields
+        if isinstance(field.type, _TYPES) and field.type != t.int8 and field.extension_name is None
+        if n_fields[field.name.casefold()] == 1 and (leaf := Leaf((field.name,), (), field.type).field()) in of_fields
+    }
 
 
 def _answer(
@@ -102,25 +114,33 @@ def _answer(
     ranges: Sequence[FileRange],
     fields: Sequence[t.Field],
 ) -> tuple[FileRange, ...]:
-    constants = {field.name.casefold() for field in fields}
-    columns = [table.columns.get(name.casefold()) for name in names if name.casefold() not in constants]
-    files = table.state.files
-    leaves: dict[Path, tuple[t.Field, int]] = {}
-    by_field = {} if files.statistics is None else {f: i for i, f in enumerate(files.statistics.schema.fields)}
-    has_all = np.ones(len(files), np.bool_)
-    for field in columns:
-        if (
-            field is None
-            or field.extension_name is not None
-            or not isinstance(field.type, _TYPES)
-            or field.type == t.int8
-        ):
-            return tuple(ranges)
-        position = by_field.get(Leaf((field.name,), (), field.type).field())
-        if position is None or files.statistics is None:
-            return tuple(ranges)
-        leaves[field.name,] = field, position
-        valid = array_data.validity_mask(files.statistics.columns[position])
+    """Answer what one table's log can, and return the ranges that must be read."""
+    required = {name.casefold() for name in names} - {field.name.casefold() for field in fields}
+    if not required <= table.columns.keys():
+        return tuple(ranges)
+    columns = [table.columns[name] for name in sorted(required)]
+    answered: set[int] = set()
+    for group in _groups(table, ranges, [statistics for _, statistics in columns]):
+        slots = np.array([slot for _, slot in group])
+        rows = table.state.files.rows[slots].tolist()
+        try:
+            of_columns: dict[Path, ColumnStatistics] = {
+                (field.name,): column_statistics(take(statistics, slots), (field.name,), field.type, rows)
+                for field, statistics in columns
+            }
+        except (ValueError, KeyError):  # they contradict each other
+            continue
+        schema = Schema.of([field for field, _ in columns])
+        of_files = BlockStatistics(tuple(rows), of_columns) if columns else None
+        numbers = answer(schema, tuple(rows), ranges[group[0][0]], fields, of_files)
+        answered.update(group[number][0] for number in numbers)
+    return tuple(part for i, part in enumerate(ranges) if i not in answered)
+
+
+def _groups(table: _Table, ranges: Sequence[FileRange], columns: Sequence[Array]) -> list[list[tuple[int, int]]]:
+    """Return the ranges that the log answers, by their partitions: the position of each, and of its file in the state."""
+    files, has_all = table.state.files, np.ones(len(table.state.files), np.bool_)
+    for valid in map(array_data.validity_mask, columns):
         has_all &= True if valid is None else valid
     groups: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     for i, part in enumerate(ranges):
@@ -129,23 +149,4 @@ def _answer(
         is_complete = part.start is None and part.rows is None and part.grows is None
         if slot >= 0 and is_complete and has_all[slot] and files.nbytes[slot] == part.nbytes:
             groups.setdefault(part.partition, []).append((i, slot))
-    schema = Schema.of([field for field, _ in leaves.values()])
-    answered: set[int] = set()
-    for group in groups.values():
-        slots = np.array([slot for _, slot in group])
-        rows = tuple(files.rows[slots].tolist())
-        try:
-            of_columns = {path: _column(table, path, *leaf, slots) for path, leaf in leaves.items()}
-        except (ValueError, KeyError):  # they contradict each other
-            continue
-        statistics = BlockStatistics(rows, of_columns) if leaves else None
-        numbers = answer(schema, rows, ranges[group[0][0]], fields, statistics)
-        answered.update(group[number][0] for number in numbers)
-    return tuple(part for i, part in enumerate(ranges) if i not in answered)
-
-
-def _column(table: _Table, path: Path, field: t.Field, position: int, slots: npt.NDArray[np.int64]) -> ColumnStatistics:
-    files = table.state.files
-    assert files.statistics is not None
-    column = take(files.statistics.columns[position], slots)
-    return column_statistics(column, path, field.type, files.rows[slots].tolist())
+    return list(groups.values())
