@@ -103,8 +103,8 @@ def _check_read(partitioning: Partitioning) -> None:
     for file in partitioning.unread:
         if file.path in counted:
             raise CommitError(
-                "the table's log counts this file, and it is beside directories of partitions, where no read has its rows: "
-                "another program has made directories with an equals sign in their names; move them out of the table",
+                "no read has the rows of this file of the table, because another program has made partition directories, "
+                "with an equals sign in their names, next to it; move them out of the table",
                 path=file.path,
             )
 
