@@ -34,14 +34,11 @@ def run_history(arguments: argparse.Namespace) -> int:
         for change in history.changes:
             print(terminal.json_line(asdict(change)))
         return 0
-    for line in terminal.fit_lines(_lines(history)):
-        print(line)
+    if history.changes:
+        for line in terminal.fit_lines(terminal.table(_HEAD, map(_cells, history.changes), align="><<>>><<")):
+            print(line)
     print(printable(f"{directory.root}: {_summary(history, arguments.limit)}"))
     return 0
-
-
-def _lines(history: History) -> list[str]:
-    return terminal.table(_HEAD, map(_cells, history.changes), align="><<>>><<") if history.changes else []
 
 
 def _cells(change: Change) -> tuple[str, ...]:

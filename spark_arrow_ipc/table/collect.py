@@ -109,7 +109,8 @@ def collect(directory: TableDirectory, state: State) -> dict[Removed, Tombstone]
     storage.sync(directory.entries(state.table))  # an entry that a power loss takes has removed nothing
     # Readers that know only the JSON files find the old rows or the new ones.
     publish_documents(directory, state)
-    gone = {removed: row for removed, row in state.tombstones.items() if _is_document(state, removed)}
+    # A JSON file of the layout has been put since, perhaps with the same bytes.
+    gone = {removed: row for removed, row in state.tombstones.items() if state.layout and removed.path in DOCUMENTS}
     due = [row for row in state.tombstones.items() if row[0] not in gone]
     for start in range(0, len(due), _BATCH):
         # Someone has put a backup back, or made the table anew: what counts now is not known here.
@@ -279,11 +280,6 @@ def list_old_removals(directory: TableDirectory, state: State, listing: Listing,
         # An entry that is pruned is older than the retention.
         if (number in listing.entries and time_ns - listing.entries[number].mtime_ns > retention) or number < oldest
     ]
-
-
-def _is_document(state: State, removed: Removed) -> bool:
-    """Return whether a removed file has the name of a JSON file that the layout has put since, perhaps with the same bytes."""
-    return bool(state.layout) and removed.path in DOCUMENTS
 
 
 def _remove_each(directory: TableDirectory, batch: Mapping[Removed, Tombstone]) -> dict[Removed, Tombstone]:

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -92,7 +93,7 @@ class WaitingFiles:
         if self.target is not None and self.source.storage.traits.directories:
             check_outside(self.source.storage, {parent(file.path) for file in new}, self.target)
         self._warn_of_growth(files, new)
-        self._files = deque(sorted(new, key=_age, reverse=self.latest_first))
+        self._files = deque(sorted(new, key=attrgetter("mtime_ns", "path"), reverse=self.latest_first))
 
     def take(self, limit: Limit) -> StreamBatch:
         """Return the files of the next batch, and keep the rest. Incomplete files come with a later look."""
@@ -181,10 +182,6 @@ class _Taken:
         self.nbytes += file.nbytes
         self.is_full = not self.limit.allows(len(self.files) + 1, self.nbytes)
         return True
-
-
-def _age(file: DataFile) -> tuple[int, str]:
-    return file.mtime_ns, file.path
 
 
 _NAMED: Final = 50

@@ -264,13 +264,10 @@ class WindowMode:
         self._late.warn(files, inside=inside, new=new, read_before=state.batch.files, since=state.at)
         return new
 
-    def _present(self, mtime_ns: int) -> int:
-        return min(mtime_ns, self._clock())
-
     def _after(self, state: _State, batch: StreamBatch, at: int, *, waits_from: int | None) -> _State:
         """Return the state after a batch."""
         newest = max((file.mtime_ns for file in batch.files), default=_EARLIEST)
-        hwm = max(state.hwm, self._present(newest))
+        hwm = max(state.hwm, min(newest, self._clock()))
         low = hwm - self._options.late_seconds * _SECOND
         low = max(state.low, low if waits_from is None else min(low, waits_from))
         hashes = hashes_of((file.path for file in batch.files), name_only=self._options.name_only)

@@ -148,7 +148,8 @@ def _list_newest(directory: TableDirectory) -> ExistingFile | None:
     files = [file for path in read for file in tree.leaves.get(path, ())]
     if not files:
         return None
-    newest = next(newest_first([file for file in files if _is_named_as_arrow(file)] or files))
+    arrow_files = [file for file in files if name_of(file.path).rpartition(".")[2].lower() in ENDINGS]
+    newest = next(newest_first(arrow_files or files))
     return ExistingFile(
         relative(newest.path, directory.root), columns.get(parent(newest.path), ()), len(files) == 1, listed=newest
     )
@@ -179,10 +180,6 @@ def _open(existing: ExistingFile, directory: TableDirectory) -> ByteSource:
     if existing.listed is not None:
         return existing.listed.open(directory.storage)
     return directory.storage.open(directory.path(existing.path))
-
-
-def _is_named_as_arrow(file: DataFile) -> bool:
-    return name_of(file.path).rpartition(".")[2].lower() in ENDINGS
 
 
 def check_is_arrow(existing: ExistingFile, directory: TableDirectory) -> None:

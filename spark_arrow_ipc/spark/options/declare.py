@@ -326,12 +326,10 @@ def options_by_attribute(cls: type) -> Mapping[str, tuple[Option, ...]]:
     """Return the options of a class by attribute, in order of declaration."""
     return {
         attribute.name: tuple(
-            each if each.name else replace(each, name=_camel_case(attribute.name))
+            each
+            if each.name
+            else replace(each, name=re.sub("_([a-z])", lambda letter: letter[1].upper(), attribute.name))
             for each in attribute.metadata[_OPTIONS]
         )
         for attribute in dataclasses.fields(cls)
     }
-
-
-def _camel_case(attribute: str) -> str:
-    return re.sub("_([a-z])", lambda letter: letter[1].upper(), attribute)
