@@ -71,7 +71,7 @@ class Array(ArrayData):
         return capsules
 
     def to_pylist(self) -> list[Any]:
-        """Return the slots as Python values, like pyarrow's ``to_pylist``. Costs Python time a slot."""
+        """Return the slots as Python values, like pyarrow's ``to_pylist``. Takes Python time for each slot."""
         return to_pylist.to_pylist(self)
 
     def to_numpy(self) -> np.ndarray[Any, Any]:

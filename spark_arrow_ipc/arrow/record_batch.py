@@ -113,7 +113,7 @@ class RecordBatch:
 
     @classmethod
     def from_pylist(cls, rows: Sequence[Mapping[str, Any]], schema: Schema) -> RecordBatch:
-        """Return a batch of rows in dicts; an absent key is a null. Costs Python time a value.
+        """Return a batch of rows in dicts; an absent key is a null. Takes Python time for each value.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class RecordBatch:
 
     @classmethod
     def from_pydict(cls, columns: Mapping[str, Sequence[Any]], schema: Schema) -> RecordBatch:
-        """Return a batch of columns in sequences of Python values. Costs Python time a value.
+        """Return a batch of columns in sequences of Python values. Takes Python time for each value.
 
         Raises
         ------

@@ -34,7 +34,7 @@ from spark_arrow_ipc.errors import unfit
 
 
 def array(values: Sequence[Any], type_: t.DataType) -> Array:
-    """Return an array of Python values. Costs Python time a value.
+    """Return an array of Python values. Takes Python time for each value.
 
     - Temporal types take `datetime` values and raw counts as int; an aware datetime is taken as its instant.
     - Decimals take Decimal and int; intervals take tuples, or int months.

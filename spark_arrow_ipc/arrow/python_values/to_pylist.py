@@ -33,7 +33,7 @@ Converters: TypeAlias = "Mapping[type[t.DataType], Callable[[ArrayData, Converte
 
 @tolerate_unseen
 def to_pylist(array: ArrayData, converters: Converters | None = None) -> list[Any]:
-    """Return the slots as Python values. Costs Python time a slot.
+    """Return the slots as Python values. Takes Python time for each slot.
 
     `converters` replaces `TO_PYLIST`, as in `to_text`; without it, values are these:
 

@@ -396,7 +396,7 @@ def _print_json(schema: Schema, portions: Iterator[RecordBatch]) -> int:
 
 
 def json_lines(schema: Schema, batches: Iterable[RecordBatch]) -> Iterator[str]:
-    """Yield a JSON object for each row. Costs Python time a value."""
+    """Yield a JSON object for each row. Takes Python time for each value."""
     return _json_lines(schema, _portions(batches, sys.maxsize))
 
 

@@ -167,7 +167,7 @@ class WindowMode:
         """Return the offset of a query that has read nothing or, with `from_latest`, all existing files."""
         if self._initial is None:
             from_ns = self._options.from_ns
-            state = self._noted(_State() if from_ns is None else _State(low=from_ns))
+            state = self._with_options(_State() if from_ns is None else _State(low=from_ns))
             if self._options.from_latest:
                 at = self._clock()
                 files, _ = self._waiting.source.look()
@@ -231,13 +231,13 @@ class WindowMode:
     def _state(self, start: Offset) -> _State:
         """Decode an offset; unless this process made it last, forget the files listed before."""
         if self._newest is None or self._newest[0] != start:
-            self._newest = start, self._noted(_State.of(start))
+            self._newest = start, self._with_options(_State.of(start))
             self._waiting.forget()
             self._waiting.remember(self._newest[1].batch.files)
         return self._newest[1]
 
-    def _noted(self, state: _State) -> _State:
-        """Return a state with the options that its hashes depend on."""
+    def _with_options(self, state: _State) -> _State:
+        """Return a state with the options that its hashes depend on, which a restart may not change."""
         name_only = str(self._options.name_only).lower()
         if state.name_only not in (None, name_only):
             refuse_change(_NAME_ONLY, str(state.name_only), name_only, "files that were read would be read again")

@@ -130,7 +130,7 @@ class AnyPlace(Protocol):
         """Return the body: all bytes, or only the `extents` (start, nbytes)."""
 
     def held(self) -> AnyPlace:
-        """Return a place in memory, for a body that is decoded after the next one is read."""
+        """Return the place of the body in memory, so that it can be decoded after the source has moved on."""
 
 
 class BodyPlace(NamedTuple):

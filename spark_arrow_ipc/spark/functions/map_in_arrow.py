@@ -133,7 +133,7 @@ class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not ty
 def apply_function(
     function: BatchFunction, check: OutputCheck, batches: Iterator[PyArrowBatch]
 ) -> Iterator[PyArrowBatch]:
-    """Yield the output of a function, which is called once, in the schema that was promised to Spark."""
+    """Call a function once, and yield its output in the schema that Spark expects."""
     result: Any = function(batches)
     for batch in _iterate(result, check):
         with short_errors:

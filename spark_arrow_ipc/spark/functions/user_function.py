@@ -204,6 +204,7 @@ class OutputCheck:
 
 
 def _describe(result: object) -> str:
+    """Return the type of a result that is not a batch, for an error, with what to do about a table."""
     kind = type(result)
     name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.").replace("pyarrow.lib.", "pyarrow.")
     return f"{name}; yield each of its to_batches()" if isinstance(result, pa.Table) else name

@@ -204,8 +204,7 @@ def check_compacted(keys: Iterable[str]) -> None:
         options = [side.option(key) for side in (READING, WRITING)]
         if not any(option is not None and option.name in names for option in options):
             raise OptionError(
-                f"the option {key} could change rows, types or partitions, and a compaction keeps them; remove it, or use "
-                "rewrite"
+                f"the option {key} could change rows, types or partitions, which compact never does; remove it, or use rewrite"
             )
 
 

@@ -154,7 +154,7 @@ def select_needed(
 
 
 def warn_of_others(select: SelectColumns, names: Sequence[str]) -> SelectColumns:
-    """Return a callback that selects like another one, and warns once of columns that the read leaves out."""
+    """Return a callback that returns what `select` does, and warns once of columns that the read leaves out."""
     read = {name.casefold() for name in names}
     pending = True
 

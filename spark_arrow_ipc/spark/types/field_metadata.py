@@ -294,6 +294,7 @@ _MOST_NESTED: Final = 20
 
 
 def _is_harmless(key: str, value: object, spark_type: s.DataType) -> bool:
+    """Return whether Spark neither acts on a pair of metadata in a way that could change rows, nor fails at it."""
     if key == _CHAR_KEY:
         return isinstance(value, str) and _declares(value, spark_type)
     if key == _COMMENT_KEY and not isinstance(value, str):  # Java casts it to a string

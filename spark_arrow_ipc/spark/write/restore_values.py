@@ -323,11 +323,11 @@ def _list_of_fixed_size(restoring: _Restoring, array: Array, type_: t.FixedSizeL
 
 def _struct(restoring: _Restoring, array: Array, type_: t.DataType) -> Array:
     by_name = {field.name: child for field, child in zip(array.type.children, array.children, strict=True)}
-    shown = array_data.validity_mask(array)
+    valid = array_data.validity_mask(array)
     children = []
     for field in type_.children:
         part = by_name[field.name].slice(array.offset, array.length)
-        part = part if shown is None else mask_array(part, shown)  # values below a null struct are not checked
+        part = part if valid is None else mask_array(part, valid)  # values below a null struct are not checked
         children.append(restoring.below(field.name).restore(part, field.type))
     validity, nulls = _validity(array)
     return Array(type_, array.length, nulls, (validity,), tuple(children))
