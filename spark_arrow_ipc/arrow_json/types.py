@@ -144,7 +144,7 @@ def _from_type_object(node: Node, children: Children) -> t.DataType:
     try:
         return construct(node, children)
     except ValueError as error:
-        if isinstance(error, node.error):  # of a member, whose path it has
+        if isinstance(error, node.error):  # the error of a member has the member's path
             raise
         node.fail(str(error), error)
 
@@ -229,5 +229,5 @@ def field_to_json(field: t.Field) -> Members:
 
 
 def custom_metadata_to_json(pairs: t.CustomMetadata) -> Members:
-    """Write pairs as the member ``metadata``; no member without pairs."""
+    """Write pairs as the member ``metadata``; without pairs, there is no such member."""
     return {"metadata": [{"key": key, "value": value} for key, value in pairs]} if pairs else {}

@@ -3,8 +3,8 @@
 How it works
 ------------
 A slice has complete buffers and an offset. `compact` resolves it: offset 0, every buffer no longer than its slots need,
-value offsets from 0 on, children cut to the slots in use. Bytes are shared wherever a byte range is enough; bitmaps that
-begin inside a byte are copied, and integers that change because their origin moved.
+value offsets from 0 on, children cut to the slots in use. Bytes are shared where a byte range is enough; copied are bitmaps that
+begin inside a byte, and offsets that change because they now start at 0.
 
 One table by role has the functions for buffers, another by layout family the functions for children. The arrays are sound
 (`arrow.validate`); null slots may hold anything, and their offsets obey the format.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NDArray: TypeAlias = npt.NDArray[Any]
 
-_SPARSE = 2  # variadic buffers are cut if less than one of so many bytes is between the first and last byte in use
+_SPARSE = 2  # variadic buffers are cut if less than 1 / _SPARSE of their bytes are in use, from the first to the last
 
 
 @tolerate_unseen
@@ -53,7 +53,7 @@ def compact(array: Array) -> Array:
 
 
 def mask_array(array: Array, mask: npt.NDArray[np.bool_]) -> Array:
-    """Return the same slots, null also where a mask is false; types without a validity bitmap stay unchanged."""
+    """Return the same slots, which are also null where a mask is false; types without a validity bitmap stay unchanged."""
     validity = array_data.validity_mask(array)
     shown = mask if validity is None else mask & validity
     if (
@@ -188,7 +188,7 @@ def runs_of(ends: NDArray, start: int, stop: int) -> tuple[int, int]:
 
 
 def _view_buffers(array: Array, same: Array) -> Array:
-    """Cut variadic buffers of which views use little."""
+    """Cut variadic buffers if views use a small part of them."""
     # A writer would otherwise write all bytes of the buffers for each slice.
     variadic = array.buffers[2:]
     total = sum(buffer.nbytes for buffer in variadic if buffer is not None)

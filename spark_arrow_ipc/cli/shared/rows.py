@@ -2,8 +2,8 @@
 
 How it works: files are opened one after the other, and one record batch is in memory at a time. ``--where`` runs the
 code of Spark's tasks, which needs pyspark and pyarrow, but neither Java nor a session. Only rows that are printed
-become Python values, a few at a time: a table of any length begins at once, and its columns are as wide as the rows
-printed together need.
+become Python values, a few at a time: the first rows of a long table appear at once, and each group of rows has columns as
+wide as it needs.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The columns, by names and positions, and the predicate that a command was asked for; None for all."""
+    """The columns, by names and positions, and the predicate that a command got as arguments; None for all."""
 
     columns: Sequence[int | str] | None = None
     where: str | None = None
@@ -130,7 +130,7 @@ class Chosen:
 
     @contextmanager
     def open_rows(self, source: Input, batches_of: BatchesOf | None = None) -> Iterator[Rows]:
-        """Open a file for its rows; a partition column follows the file's columns, or replaces the one of its name."""
+        """Open a file for its rows; a partition column follows the file's columns, or replaces the column with its name."""
         columns = ChosenColumns(source, self)
         if source.is_served:
             columns_to_read = self.columns if self.where is None else None
@@ -138,7 +138,7 @@ class Chosen:
                 if self.where is None:
                     yield Rows(served, served.schema, count_rows(served))
                 else:
-                    # A predicate needs columns that may not be printed: the server sends all.
+                    # A predicate may need columns that are not printed, so the server sends all.
                     read = columns.of_file(served.schema)
                     yield Rows(served, columns.schema, columns.batches(b.select(read) for b in count_rows(served)))
         elif self.columns is None and self.where is None and not source.fields:
@@ -202,7 +202,7 @@ class ChosenColumns:
         return reader if keeps is None else (reader.read_batch(i) for i in range(len(reader)) if keeps(i))
 
     def batches(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-        """Yield the batches with the columns of the path, in the order that was asked for, and only matching rows."""
+        """Yield the batches with the columns of the path, in the requested order, and only matching rows."""
         for batch in batches:
             # A constant column of the path is as long as a part of the batch: parts bound its memory.
             for start in range(0, max(batch.num_rows, 1), CONSTANT_SLOTS):
@@ -263,7 +263,7 @@ def one_table(sources: Sequence[Input], chosen: Chosen) -> Iterator[Table]:
             for other in others:
                 with error_context(path=other.path), chosen.open_rows(other) as more:
                     check_same_schema(first.path, rows.schema, other.path, more.schema)
-                    # The first schema for all, as writers may order metadata differently.
+                    # All batches get the first schema, as writers may order metadata differently.
                     yield from of_schema(rows.schema, more.batches)
 
         yield Table(rows.schema, files.foreign_metadata(rows.reader.custom_metadata), batches())
@@ -294,10 +294,10 @@ def of_schema(schema: Schema, batches: Iterable[RecordBatch]) -> Iterator[Record
 _TOGETHER: Final = 1000
 
 _TOGETHER_NBYTES: Final = 64 << 20
-# Bytes of the values of rows that are converted together, and of one row: fewer rows, and an error.
+# Most bytes of the values of rows that are converted together: more rows are split, and a larger row is an error.
 _ROW_NBYTES: Final = 1 << 30
 
-# Bytes of the values of all rows of a record batch: a command that would print for hours is an error at once.
+# Most bytes of the values of a record batch: more would print for hours, and is an error at once.
 _ALL_NBYTES: Final = 64 << 30
 
 # About the bytes of a Python value in a list and as text, without its content

@@ -79,7 +79,7 @@ def each_table_of_cells(
 
 
 def count_cells(stored: StoredTensor) -> int:
-    """Return the number of rows that `each_table_of_cells` yields for a tensor, by its header."""
+    """Return the number of rows that `each_table_of_cells` yields for a tensor. Reads only its header."""
     return sum(slab.num_rows for slab in slabs(stored.message, TensorRows.CELLS))
 
 
@@ -91,7 +91,7 @@ def notes(stored: StoredTensor) -> Iterator[str]:
     if isinstance(tensor, Tensor):
         return
     try:
-        # `read` has checked the bounds, but neither order nor repetition.
+        # `read` has checked the bounds of the index, but neither its order nor repeated cells.
         coordinates = tensor.coordinates()
     except LimitError as error:
         yield f"its index is not looked at for pitfalls: {error}"

@@ -3,7 +3,7 @@
 How it works, as in ``PartitioningUtils.parsePartitions``: the path of every directory with files is parsed upwards to a base
 path, or to the first name without an equals sign above a name with one. That directory is the table's root. All directories
 must have one root, and the same names of columns, ignoring case. A column's type is the widest of the types of its strings
-(`partition_values`), and its strings are cast to it. A file that a filter leaves out still counts for this type.
+(`partition_values`), and its strings are cast to it. This type also depends on directories whose files a filter leaves out.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Partitioning:
         count = len(self.unread)
         return (
             f"{count:,} file{'s' if count > 1 else ''} such as {self.unread[0].path} "
-            f"{'are' if count > 1 else 'is'} not read: a file beside the directories of partitions belongs to none "
+            f"{'are' if count > 1 else 'is'} not read: a file next to partition directories belongs to no partition "
             "(Spark's own sources skip it too)"
         )
 
@@ -97,8 +97,8 @@ def _by_split(tree: Tree, bases: set[str], time_zone: str | None) -> Partitionin
     """Return files with the splits of HuggingFace's DatasetDicts as a partition column; null for other files."""
     if not tree.recursive and _parse(tree.leaves, bases)[1]:
         raise UnsupportedError(
-            "a DatasetDict with several splits and partitions in directories key=value are not read at once; load them one "
-            "by one and unite them",
+            "one read cannot have both a DatasetDict with several splits and key=value directories; load them separately, "
+            "and unite the DataFrames",
             path=min(bases),
         )
     files = tree.files(nested=tree.recursive)
@@ -119,8 +119,8 @@ def _check_no_own_split(tree: Tree, files: Sequence[DataFile]) -> None:
         return  # the task that reads the file raises its error
     if SPLIT_COLUMN in map(str.lower, names):
         raise UnsupportedError(
-            f"this dataset has a column {SPLIT_COLUMN} of its own, and its splits would get one of that name; load the "
-            "directory of one split, or the files of one",
+            f"this dataset has a column {SPLIT_COLUMN}, and a read of several splits adds one of that name; load the "
+            "directory or the files of one split",
             path=first.path,
         )
 
@@ -135,7 +135,7 @@ def partition_by_directory(
     names, strings = _parse(dict.fromkeys(directories), set(roots))
     if not strings:
         return Partitioning((), tuple(files))
-    nulls = (DEFAULT_PARTITION,) * len(names)  # of a file that is not in a directory of a partition
+    nulls = (DEFAULT_PARTITION,) * len(names)  # the file is not in a partition directory
     rows = tuple(strings.get(directory, nulls) for directory in directories)
     fields, values = _with_types(names, dict(zip(rows, directories, strict=True)), time_zone, infer=infer)
     return Partitioning(fields, tuple(map(_with_values, files, map(values.__getitem__, rows))), rows, (), time_zone)

@@ -27,7 +27,7 @@ from spark_arrow_ipc.spark.process import short_errors
 
 # The data source of one function: a class that is made for it, and the reader that runs it in tasks.
 #
-# Spark gives a data source nothing but its class, which a session registers by name, and options. An option with a pickle
+# Spark gives a data source only options, and its class, which a session registers by name. An option with a pickle
 # would let every user who may write SQL run code, so no option has one. Instead `mapping_source` makes a class whose only
 # content is a `FunctionMapping`: frozen values, among them the function as bytes. Its name has the hash of that content,
 # and a session registers each name once.
@@ -74,9 +74,7 @@ class MappedSource(ArrowIpcDataSource):
     def reader(self, schema: s.StructType) -> MappedReader:
         """Return the reader; `schema` is the function's."""
         if schema != self.mapping.output:
-            raise OptionError(
-                "the schema of a function's output is given to map_in_arrow; load it without .schema(...)"
-            )
+            raise OptionError("map_in_arrow sets the schema of a function's output; load it without .schema(...)")
         from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
         requested, options = self.mapping.input, read_options(self.options)
@@ -95,9 +93,7 @@ class MappedSource(ArrowIpcDataSource):
 
     def streamReader(self, schema: s.StructType) -> NoReturn:  # noqa: ARG002, N802 - Spark's signature
         """Refuse to read a stream."""
-        raise OptionError(
-            'a function of map_in_arrow reads a batch; of a stream use readStream.format("arrowipc") and mapInArrow'
-        )
+        raise OptionError('map_in_arrow does not read streams; use readStream.format("arrowipc") and mapInArrow')
 
 
 class MappedReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
@@ -143,7 +139,7 @@ def apply_function(
 def _with_answers(
     partials: PartialAggregates, inner: DataSourceReader, mapping: FunctionMapping
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return an aggregate that headers and statistics help, and the function that reads the other batches."""
+    """Return an aggregate that uses headers and statistics, and the function that reads the batches that need decoding."""
     # Imported late: users' functions need no statistics.
     from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
     from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader

@@ -2,8 +2,8 @@
 
 How it works
 ------------
-pyarrow groups batches, small ones together, into rows of partial values. These are held, grouped again when they have
-doubled, and yielded when they are many, so a task holds at most about 64 MiB for any number of groups. Groups need not be
+pyarrow groups batches, small ones together, into rows of partial values. A task keeps these rows, groups them again when
+their number has doubled, and yields them before they exceed about 64 MiB. Groups need not be
 complete, because Spark groups the partial rows: two payloads of NaN may be two groups here.
 
 Sums never wrap. `aggregate` sums integers in 64 bits if the extremes of a batch allow it, and otherwise as decimals
@@ -46,7 +46,7 @@ _MOST_ADDED: Final = 0.7
 Random keys reach it with about as many groups as three batches have rows.
 """
 _LOOK_AGAIN: Final = 32
-"""Turns after which a task that stopped grouping tries again, as keys may repeat later."""
+"""Inputs after which a task that stopped grouping tries again, as keys may repeat later."""
 _DIGITS: Final = 38
 _ONES: Final = (1 << 63) - 1
 _EXACT: Final = Context(prec=100)
@@ -186,7 +186,7 @@ class _Input:
     values: pa.Array  # one for each row, of a type that pyarrow can sum or compare
     function: str
     type: pa.DataType  # of the partial value
-    # For sums: the greatest possible one of these rows, and the greatest of the type.
+    # For sums: the greatest possible sum of these rows, and the greatest value of the type.
     bound: int = 0
     limit: int = 0
 
@@ -291,7 +291,7 @@ def _sum(batch: pa.RecordBatch, part: Part) -> _Input:
     if to is not None:
         return _Input(column, "sum", to, greatest(column, 0) * batch.num_rows, _ONES)
     to = pa.decimal128(_DIGITS, 0)
-    # At most `_MOST_TOGETHER_ROWS` are grouped at once, so larger values than this could overflow.
+    # At most `_MOST_TOGETHER_ROWS` rows are grouped at once, so a sum overflows only if a value is larger than this.
     if pa.types.is_int64(column.type) and greatest(column, 0) * max(batch.num_rows, _MOST_TOGETHER_ROWS) > _ONES:
         column = column.cast(to)
     return _Input(column, "sum", to)
@@ -321,7 +321,7 @@ def greatest(column: pa.Array, scale: int) -> int:
 
 def _comparable(column: pa.Array) -> pa.Array:
     """Return a column that pyarrow can group and compare."""
-    # It does neither with durations, which therefore become numbers.
+    # pyarrow can do neither with durations, so they become numbers.
     return column.view(pa.int64()) if pa.types.is_duration(column.type) else column
 
 

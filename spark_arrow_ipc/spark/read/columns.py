@@ -50,7 +50,9 @@ def in_order(type_: s.DataType, paths: Sequence[tuple[str, ...]], above: str) ->
     """Return the type of a column with the fields of its structs in the order of their paths."""
     if () in paths:
         if len(paths) > 1:
-            raise OptionError(f"{above} is named more than once, or a field of it beside it; name each column once")
+            raise OptionError(
+                f"{above} is named more than once, or together with one of its fields; name each column once"
+            )
         return type_
     if not isinstance(type_, s.StructType):
         raise ColumnNotFoundError(
@@ -202,7 +204,7 @@ class RowsOf:
     range: Origin  # a part of a file, or of a table on a server
     rows_before: int  # rows of the file before the range
     scanned: ScannedBatch  # the batch as the scan yields it
-    # Position of the first row in that batch, and number of rows: large batches are cut for Spark.
+    # Position of the first row in `scanned`, and number of rows: Spark gets large batches in parts.
     first: int
     count: int
 
@@ -215,7 +217,7 @@ class MetadataColumn:
     meaning: str  # for the documentation
     # Returns the value of each row; None if all rows of a file have the same value.
     of_rows: Callable[[RowsOf], np.ndarray[Any, Any]] | None = None
-    of_file: Callable[[Origin], str | int | None] | None = None  # returns the same value
+    of_file: Callable[[Origin], str | int | None] | None = None  # returns the value that all rows of a file have
 
     def value_of(self, file: Origin) -> str | int | None:
         """Return the value of all rows of a file; a time is in microseconds since 1970."""

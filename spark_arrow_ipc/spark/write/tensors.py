@@ -7,7 +7,7 @@ How it works
 2. An array that the option `fixedSizeLists` names, or whose metadata have `SIZE_KEY`, is a tensor of one dimension without
    the extension, as vector stores read it.
 3. `plan_tensors` decides for all tasks; `TensorTarget.convert` checks the rows of a batch and makes the storage. A row of
-   another shape is an error with its number, because a fixed-size list would shift the values of all later rows.
+   another shape is an error that states its number: in a fixed-size list, it would shift the values of all later rows.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class TensorTarget:
             self._refuse(f"the shape {self.column.text()}", f"{rows[at].tolist()}", first_row + int(visible[at]))
         lengths = np.diff(array_data.value_offsets(data).astype(np.int64))[visible]
         with np.errstate(over="ignore", invalid="ignore"):
-            # Exact enough: a row has fewer than 2^53 values, and greater products are equal to no length.
+            # Doubles are exact enough: a row has fewer than 2^53 values, and a product that is rounded is greater than any length.
             unlike = np.prod(rows.astype(np.float64), axis=1) != lengths
         if unlike.any():
             at = int(unlike.argmax())
@@ -220,14 +220,14 @@ def _with_lengths(field: t.Field, lengths: Mapping[Positions, int], path: str) -
     type_ = field.type
     if len(lengths) > 1 or not isinstance(type_, _RESTORED_LISTS) or not isinstance(type_.value.type, _VALUES):
         raise OptionError(
-            f"{path} is {type_}, and {_LISTS} says that it is written as fixed-size lists, which are arrays of numbers, times "
-            "or booleans here"
+            f"{path} is {type_}, and {_LISTS} says that it is written as fixed-size lists, which only arrays of numbers, "
+            "times or booleans can be"
         )
     return replace(field, type=t.FixedSizeList(type_.value, lengths[()]))
 
 
 def without_annotations(schema: s.StructType, targets: Mapping[int, TensorTarget]) -> s.StructType:
-    """Return a schema without the annotated types of tensor columns, which their targets have."""
+    """Return a schema without annotations for tensor columns, as their targets have restored these types."""
     return s.StructType([
         s.StructField(f.name, f.dataType, f.nullable, {k: v for k, v in (f.metadata or {}).items() if k != TYPE_KEY})
         if i in targets
@@ -264,14 +264,14 @@ def _plan_by_option(field: s.StructField, shape: GivenShape, *, restore_types: b
     if values is None or not (column.is_fixed or _is_struct(field.dataType)):
         raise OptionError(
             f"the option tensorColumns: {field.name!r} is {storage_type(field.dataType).simpleString()}, and tensors of the "
-            f"shape {column.text()} are written from {expected}, with numbers as values; make arrays in arrays one with "
-            "flatten, and vectors of pyspark.ml arrays with vector_to_array"
+            f"shape {column.text()} are written from {expected}, with numbers as values; convert nested arrays with "
+            "flatten, and vectors of pyspark.ml with vector_to_array"
         )
     extension = column.pairs(FIXED if column.is_fixed else VARIABLE)
     target = _make_target(field, column, "the option tensorColumns says", extension, restore_types=restore_types)
     if not isinstance(_value_type(target.field.type), _VALUES):
         raise OptionError(
-            f"the option tensorColumns: the values of {field.name!r} are {values.simpleString()}, no numbers"
+            f"the option tensorColumns: the values of {field.name!r} are {values.simpleString()}, not numbers"
         )
     return target
 
@@ -302,8 +302,8 @@ def _plan_list(field: s.StructField, size: int, origin: str, *, restore_types: b
         target = _make_target(field, TensorColumn((size,)), origin, {}, restore_types=restore_types)
     if target is None or not isinstance(_value_type(target.field.type), _VALUES):
         raise OptionError(
-            f"{field.name!r} is {type_.simpleString()}, and {origin} that it is written as fixed-size lists, which are "
-            "arrays of numbers, times or booleans here; make vectors of pyspark.ml arrays with vector_to_array"
+            f"{field.name!r} is {type_.simpleString()}, and {origin} that it is written as fixed-size lists, which only "
+            "arrays of numbers, times or booleans can be; convert vectors of pyspark.ml with vector_to_array"
         )
     return target
 
@@ -380,7 +380,7 @@ def _read_annotation(field: s.StructField) -> t.DataType | None:
         return None
     values = _values_of(field.dataType)
     assert values is not None, "the column is one of values"
-    # An annotation is completed along a usual type, here of either kind of storage.
+    # An annotation is completed by the usual type of its storage, which is a list or a struct.
     lists = arrow_field("item", s.ArrayType(values), {}, field.name).type
     storage = t.struct([(DATA, lists), (SHAPE, t.list_(t.int32))])
     for usual in (lists, storage):

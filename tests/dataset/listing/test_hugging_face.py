@@ -113,9 +113,9 @@ REFUSED = [
     ("cache of a long name", cache("A" * 70_000), NoFilesError, "names of splits, each"),
     ("cache without names", {"dataset_info.json": {"splits": {"train": {}}}}, NoFilesError, "names of splits, each"),
     ("splits beside partitions", {**cache("x", ("a", "b")), "x-a.arrow": [1], "x-b.arrow": [1], "k=1/c": [1]}, UnsupportedError,
-     "one by one and unite"),
+     "load them separately, and unite"),
     ("a column of that name", {**cache("x", ("a", "b")), "x-a.arrow": pa.table({"Split": ["q"]}), "x-b.arrow": [1]}, UnsupportedError,
-     "x-a.arrow: .*column split of its own"),
+     "x-a.arrow: .*has a column split, and"),
 ]  # fmt: skip
 
 

@@ -318,7 +318,8 @@ def test_fields_of_a_union_come_in_the_order_of_the_option(tmp_path):
     (batch,) = batches(reader_of(tmp_path, columns="v.y, v.x"))
     assert [{"y": None, "x": 1}, {"y": {"x": 2}, "x": None}] == batch.column("v").to_pylist()
     with pytest.raises(
-        OptionError, match="columns: v is named more than once, or a field of it beside it; name each column once"
+        OptionError,
+        match="columns: v is named more than once, or together with one of its fields; name each column once",
     ):
         reader_of(tmp_path, columns="v.y, v")
 
@@ -359,9 +360,9 @@ def test_no_column_is_taken_for_one_that_differs_in_case_alone(tmp_path, monkeyp
 
 # (The option columns, and the error after the path.)
 NAMED_TWICE = [
-    ("b,b", "the option columns: b is named more than once, or a field of it beside it; name each column once"),
-    ("b,#2", "the option columns: b is named more than once, or a field of it beside it; name each column once"),
-    ("b,B", "the option columns: b is named more than once, or a field of it beside it; name each column once"),
+    ("b,b", "the option columns: b is named more than once, or together with one of its fields; name each column once"),
+    ("b,#2", "the option columns: b is named more than once, or together with one of its fields; name each column once"),
+    ("b,B", "the option columns: b is named more than once, or together with one of its fields; name each column once"),
     ("a", "the option columns: the name 'a' may stand for #0 'a', #1 'a'; choose by position with the option columns"),
     ("#0,#1", "columns have the same name, which Spark cannot carry: 'a' at #0, #1; choose by position with the option columns, for example columns=#0"),
 ]  # fmt: skip

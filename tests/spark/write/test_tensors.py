@@ -196,9 +196,9 @@ WRONG = [
     ("a column twice", FLOATS, "c:2, C:2", OptionError, "names the column 'c' twice"),
     ("a number", s.LongType(), "c:2", OptionError, "'c' is bigint, and tensors of the shape 2 are written from array"),
     ("a variable shape of arrays", FLOATS, "c:?", OptionError, r"'c' is array<float>, and tensors of the shape \? are written from struct<shape"),
-    ("arrays in arrays", s.ArrayType(FLOATS), "c:2", OptionError, "no numbers"),
-    ("strings", s.ArrayType(s.StringType()), "c:2", OptionError, "the values of 'c' are string, no numbers"),
-    ("vectors", VectorUDT(), "c:2", OptionError, "vectors of pyspark.ml arrays with vector_to_array"),
+    ("arrays in arrays", s.ArrayType(FLOATS), "c:2", OptionError, "not numbers"),
+    ("strings", s.ArrayType(s.StringType()), "c:2", OptionError, "the values of 'c' are string, not numbers"),
+    ("vectors", VectorUDT(), "c:2", OptionError, "vectors of pyspark.ml with vector_to_array"),
     ("too many values", FLOATS, "c:65536x65536", OptionError, "would have 4,294,967,296 values"),
 ]  # fmt: skip
 
@@ -325,7 +325,7 @@ def test_an_array_of_another_length_inside_of_a_struct_is_refused():
 NOT_BELOW = [
     ("page:3, page.v:3", "'page' is struct<"),
     ("page.v:3, page.V:2", "names page.V, which it or tensorColumns names before"),
-    ("page.in:2", "page.in is struct<.*which are arrays of numbers"),
+    ("page.in:2", "page.in is struct<.*which only arrays of numbers"),
     ("page.in.n:2", "page.in.n is int64"),
     ("page.in:2, page.in.w:2", "page.in is struct<"),
     ("page.x:2", "'x' in 'page'|x.*page"),
