@@ -88,7 +88,7 @@ class CountKeywords(_ScanKeywords, total=False):
     metadataOnly: bool
     """Returns one row for each record batch, from headers only."""
     versionAsOf: int
-    """Reads a table as it was after the log entry of this number ([which there are](writing.md#older-versions))."""
+    """Reads a table as it was after the log entry of this number ([how to list them](writing.md#older-versions))."""
     timestampAsOf: datetime | str
     """Reads a table as it was at this time, by the times of its log entries; zones as for `modifiedBefore`."""
     token: str
@@ -193,16 +193,16 @@ class _FileKeywords(TypedDict, total=False):
     metadata: Mapping[str, str]
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
-    """Columns whose null count, minimum and maximum per record batch are in the footer, for `where`. `auto` takes the
-    first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none."""
+    """Columns that get statistics in the footer, for `where`: null count, minimum and maximum per record batch. `auto`
+    takes the first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none."""
     schemaCheck: Literal["merge", "exact", "none"]
     """The columns that an append or a dynamic overwrite [may have](writing.md#columns-and-types)."""
     caseSensitive: bool
     """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
     retention: timedelta | int | str
     """How long the table retains log entries and removed files, for time travel, streams and reads that were planned
-    earlier, until a job sets another value. Without one, entries are retained for 7 days, and removed files are
-    deleted."""
+    earlier, until a job sets another value. If no job has set it, entries are retained for 7 days, and removed files
+    are deleted."""
     restoreTypes: bool
     """Writes columns with the Arrow types that they were read from; anything that cannot be restored exactly is an
     error ([types.md](types.md#back-to-the-types-that-were-read))."""
@@ -296,14 +296,14 @@ class CompactKeywords(TypedDict, total=False):
     metadata: Mapping[str, str]
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
-    """Columns whose null count, minimum and maximum per record batch are in the footer, for `where`. `auto` takes the
-    first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none."""
+    """Columns that get statistics in the footer, for `where`: null count, minimum and maximum per record batch. `auto`
+    takes the first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none."""
     caseSensitive: bool
     """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
     retention: timedelta | int | str
     """How long the table retains log entries and removed files, for time travel, streams and reads that were planned
-    earlier, until a job sets another value. Without one, entries are retained for 7 days, and removed files are
-    deleted."""
+    earlier, until a job sets another value. If no job has set it, entries are retained for 7 days, and removed files
+    are deleted."""
     commitToken: str
     """Identifies the job: if the token is committed already, the job writes nothing and succeeds. The table remembers
     the newest 1,000 tokens."""

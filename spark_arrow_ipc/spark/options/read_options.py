@@ -160,7 +160,7 @@ class ReadOptions:
     )
     version_as_of: int | None = d.optional_count(
         "12",
-        "Reads a table as it was after the log entry of this number ([which there are](writing.md#older-versions)).",
+        "Reads a table as it was after the log entry of this number ([how to list them](writing.md#older-versions)).",
         applies=Use.BATCH | Use.HEADERS | Use.COUNT,
     )
     timestamp_as_of: str | None = d.time(

@@ -107,7 +107,7 @@ class SparkWriteOptions:
     statistics: Statistics | tuple[ColumnPath, ...] = d.column_list_or(
         Statistics.AUTO,
         "id, at",
-        "Columns whose null count, minimum and maximum per record batch are in the footer, for `where`. `auto` "
+        "Columns that get statistics in the footer, for `where`: null count, minimum and maximum per record batch. `auto` "
         "takes the first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none.",
         applies=Use.WRITES | Use.COMPACTION,
     )
@@ -134,7 +134,7 @@ class SparkWriteOptions:
     retention: int | None = d.optional_duration(
         "7d",
         "How long the table retains log entries and removed files, for time travel, streams and reads that were planned "
-        "earlier, until a job sets another value. Without one, entries are retained for 7 days, and removed files are deleted.",
+        "earlier, until a job sets another value. If no job has set it, entries are retained for 7 days, and removed files are deleted.",
         applies=Use.WRITES | Use.COMPACTION,
     )
     commit_token: str | None = d.optional(
