@@ -56,6 +56,22 @@ def test_the_bytes_are_wrong_where_a_row_sees_them():
     assert set(WAYS) == {way for _, way in refused}
 
 
+RANGES = {
+    "one that is empty at the start": ([(0, 0), (2, 4)], {2, 3}),
+    "overlapping, in any order": ([(5, 7), (1, 3), (2, 5)], {1, 2, 3, 4, 5, 6}),
+    "apart": ([(1, 2), (3, 4)], {1, 3}),
+    "beyond the end, and below the start": ([(-3, 1), (8, 99)], {0, 8}),
+    "none": ([(3, 3), (4, 2)], set()),
+}
+
+
+@pytest.mark.parametrize(("ranges", "slots"), RANGES.values(), ids=RANGES)
+def test_ranges_are_joined(ranges, slots):
+    starts, stops = np.array(ranges).T
+    joined = unseen._join_ranges(starts, stops, 9).tolist()
+    assert slots == {slot for start, stop in joined for slot in range(start, stop)}
+
+
 # Paths
 
 

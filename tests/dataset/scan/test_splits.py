@@ -209,8 +209,10 @@ PACKINGS = [
 @pytest.mark.parametrize(("sizes", "expected"), [case[1:] for case in PACKINGS], ids=[case[0] for case in PACKINGS])
 def test_small_files_are_packed_as_spark_packs_them(sizes, expected):
     files = [file(str(i), size) for i, size in enumerate(sizes)]
-    partitions = splits(files, max_partition_bytes=10, open_cost_bytes=4, min_partitions=1)
-    assert expected == names(partitions)
+    # Record batches that statistics select weigh as much as a file of which nothing is known.
+    for selected in ({}, {each.path: [each.nbytes] for each in files if each.nbytes}):
+        partitions = splits(files, max_partition_bytes=10, open_cost_bytes=4, min_partitions=1, selected=selected)
+        assert expected == names(partitions)
 
 
 def test_cut_file_keeps_the_order_of_its_rows():

@@ -32,6 +32,7 @@ CONVERSIONS = [
     ("wider_decimal", t.Decimal(5, 2), (decimal.Decimal("1.5"),), t.Decimal(10, 4), "a = 1.5", "a > 1.5"),
     ("uuid", t.FixedSizeBinary(16), (bytes(15) + b"\x0f",), t.utf8, "a = '00000000-0000-0000-0000-00000000000f'", "a > '1'"),
     ("nan_is_the_largest", t.float32, (1.0, NAN), t.float32, "a > 5", "a < 1"),
+    ("nan_above_numbers", t.float32, (1.0, NAN), t.float32, "a < 5", "a < 0"),
     ("only_nan", t.float64, (NAN,), t.float64, "a = 'NaN'", "a <= 'inf'"),
     ("dictionary", t.dictionary(t.int8, t.utf8), ("b",), t.utf8, "a LIKE 'b%'", "a LIKE 'c%'"),
     ("cut_text", t.utf8, ("b" * 100,), t.utf8, "a LIKE 'bbb%'", "a > 'c'"),

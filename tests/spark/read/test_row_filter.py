@@ -49,6 +49,8 @@ KEPT = [
     (FLOATS, "x <> y", [0, 4]),
     (FLOATS, "x IN (0D, 1D)", [0, 3]),
     (STRINGS, "s LIKE 'a%'", [0, 1]),
+    (STRINGS, "s LIKE '%b'", [0, 4]),
+    (STRINGS, "s LIKE 'a%a'", [1]),
     (STRINGS, "s LIKE 'ab%ba'", []),
     (STRINGS, "s LIKE 'ab%a'", [1]),
     (STRINGS, "s LIKE '%b%'", [0, 1, 4]),
