@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -88,10 +89,12 @@ def test_nothing_waits_for_the_other_end_of_a_pipe(tmp_path, call, inside):
     os.mkfifo(tmp_path / "pipe")
     storage = LOCAL.inside(str(tmp_path)) if inside else LOCAL
     assert storage.status(f"{tmp_path}/pipe").kind is Kind.SPECIAL
+    n_open = len([*Path("/dev/fd").iterdir()])
     try:
         call(storage, f"{tmp_path}/pipe")
     except NotImplementedError as error:
         assert "expected a regular file" in str(error)  # noqa: PT017 - only one of the calls refuses it
+    assert n_open == len([*Path("/dev/fd").iterdir()])
 
 
 def test_a_directory_whose_parent_disappears_is_made_again(tmp_path, monkeypatch):

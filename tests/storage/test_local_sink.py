@@ -49,15 +49,20 @@ def by_partitions(staging):
     write_partitioned(staging, [batch(40_000)] * 3, SCHEMA, PartitionBy((0,)), partition_id=0)
 
 
-def test_an_error_of_write_has_the_name_of_the_file(tmp_path):
-    """The kernel's own device that is always full."""
-    file = open_named(os.open("/dev/full", os.O_WRONLY), "/data/x.arrow")
-    with pytest.raises(
-        OSError, match=r"No space left on device after 0 bytes of this file, with [\d,]+ bytes free"
-    ) as caught:
+ERRORS = {
+    # what is opened, and the error of a write to it
+    "the kernel's device that is always full": ("/dev/full", os.O_WRONLY, errno.ENOSPC, r"No space left on device after 0 bytes of this file, with [\d,]+ bytes free"),
+    "a file that is open for reading": ("/dev/null", os.O_RDONLY, errno.EBADF, "Bad file descriptor"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "flags", "number", "words"), ERRORS.values(), ids=ERRORS)
+def test_an_error_of_write_has_the_name_of_the_file(path, flags, number, words):
+    file = open_named(os.open(path, flags), "/data/x.arrow")
+    with pytest.raises(OSError, match=rf"^\[Errno {number}\] {words}: '/data/x.arrow'$") as caught:
         file.write(bytes(100_000))
     error = pickle.loads(pickle.dumps(caught.value))
-    assert (errno.ENOSPC, "/data/x.arrow") == (error.errno, error.filename)
+    assert (number, "/data/x.arrow") == (error.errno, error.filename)
     with contextlib.suppress(OSError):
         file.close()
 

@@ -10,7 +10,7 @@ from maintained_tables import content, save, stage, table
 from spark_arrow_ipc.table import log
 from spark_arrow_ipc.table.checkpoint import decode_checkpoint, encode_checkpoint
 from spark_arrow_ipc.table.entry import Entry, Operation
-from spark_arrow_ipc.table.fsck import check_table
+from spark_arrow_ipc.table.fsck import FsckReport, check_table
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import data_file_name
 from spark_arrow_ipc.table.transaction import Transaction
@@ -139,7 +139,7 @@ def test_a_copy_of_our_own_file_by_a_file_manager_is_a_fault(lake):
 
 def test_a_directory_without_a_log_is_no_fault(directory):
     report = check_table(directory)
-    assert (True, "", 0) == (report.is_sound, report.table, report.number)
+    assert (True, FsckReport(directory.root, "", 0, 0, 0, 0, report.findings)) == (report.is_sound, report)
 
 
 LINKS = {

@@ -43,6 +43,16 @@ def test_a_remote_path_and_a_partition_that_is_a_link_are_refused(tmp_path):
     assert ["k=1"] == [found.name for found in (tmp_path / "data").iterdir()]
 
 
+def test_files_that_may_not_be_deleted_stop_a_job_that_replaces_them(tmp_path):
+    save(tmp_path, APPEND, "a")
+    state = sorted(tmp_path.rglob("*"))
+    with mock.patch.object(LocalStorage, "check_delete", side_effect=PermissionError(13, "no")):
+        for mode in (OVERWRITE, REWRITE):
+            with pytest.raises(PermissionError):
+                plan_job(str(tmp_path), mode)
+    assert state == sorted(tmp_path.rglob("*"))
+
+
 def test_files_that_are_links_are_not_replaced(tmp_path):
     """The log could not tell a link from the file that it leads to. A job that keeps them does not mind."""
     (tmp_path / "precious").write_text("x")
