@@ -11,7 +11,7 @@ import raw_messages
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidArrowError, InvalidFramingError, LimitError, UnsupportedError
 from spark_arrow_ipc.ipc.bytes.source import open_source
-from spark_arrow_ipc.ipc.tensors.read import iterate_tensors
+from spark_arrow_ipc.ipc.tensors.read import holds_tensors, iterate_tensors
 
 DATA = Path(__file__).parents[2] / "tensor_data"
 CUBE = np.arange(24.0).reshape(2, 3, 4)
@@ -53,6 +53,27 @@ def test_the_bytes_of_an_example():
     tensor = ipc.read_tensor(DATA / "tensor_f64_2x3.tensor")
     assert [[0, 1, 2], [3, 4, 5]] == tensor.to_numpy().tolist()
     assert ("float64", (24, 8)) == (str(tensor.type), tensor.strides)
+
+
+HOLDS = {
+    "a tensor": (lambda pa: theirs(CUBE), True),
+    "a stream of batches": (lambda pa: raw_stream(pa, pa.ipc.new_stream), False),
+    "a file of batches": (lambda pa: raw_stream(pa, pa.ipc.new_file), False),
+    "text": (lambda pa: b"a,b\n1,2\n", False),
+    "nothing": (lambda pa: b"", False),
+}
+
+
+def raw_stream(pa, writer):
+    table, sink = pa.table({"a": [1]}), pa.BufferOutputStream()
+    with writer(sink, table.schema) as opened:
+        opened.write(table)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(("content", "expected"), HOLDS.values(), ids=HOLDS)
+def test_files_of_tensors_are_told_from_others(content, expected):
+    assert expected is holds_tensors(open_source(content(pytest.importorskip("pyarrow"))))
 
 
 def test_tensors_follow_one_another_at_any_byte():
