@@ -34,6 +34,8 @@ def test_the_budget_holds_and_the_oldest_goes():
     record(kept, "d", 30)
     assert [None, [10, 20]] == [sizes(kept, key) for key in "ba"]
     assert [[10, 20], [30], 90] == [sizes(kept, "c"), sizes(kept, "d"), kept.nbytes]
+    record(kept, "e", 60, 40)
+    assert [[60, 40], 100] == [sizes(kept, "e"), kept.nbytes]
 
 
 def test_what_does_not_fit_is_not_kept_and_displaces_others_once():
