@@ -99,8 +99,8 @@ class LogMode:
             return first + 1
         if log.last < 0:
             self._begin()
-        if self._waiting.needs_look:
-            self._waiting.look(self._new)
+        if self._waiting.is_due:
+            self._waiting.refresh(self._new)
         batch = self._waiting.take(limit)
         for i in range(0, len(batch.files), MOST_FILES):
             part = StreamBatch(batch.files[i : i + MOST_FILES], batch.roots[i : i + MOST_FILES])
@@ -149,14 +149,14 @@ class LogMode:
         """Return the files that were not read, of those that the query began with or that came later."""
         low = self._log.low
         inside = files if low == EARLIEST else [file for file in files if file.mtime_ns >= low]
-        return unread(inside, self._log.know, name_only=self._options.name_only)
+        return unread(inside, self._log.contains, name_only=self._options.name_only)
 
     def _begin(self) -> None:
         """Write an entry of what a new query leaves out, if it does so."""
         if self._options.from_ns is not None:
             self._log.append(Entry(StreamBatch(), -1, self._options.from_ns))
         if self._options.from_latest:
-            files, _ = self._waiting.source.look()
+            files, _ = self._waiting.source.list_files()
             hashes = hashes_of((file.path for file in files), name_only=self._options.name_only)
             self._log.append(Entry(StreamBatch(), -1, self._log.low, SeenFiles.of(hashes, seconds_of(files))))
 

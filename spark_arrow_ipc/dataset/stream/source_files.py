@@ -68,7 +68,7 @@ class SourceFiles:
     _strangers: set[tuple[str, str]] = field(default_factory=set)
     """Directories, and tables that copies in them are from."""
 
-    def look(self) -> tuple[tuple[DataFile, ...], Roots]:
+    def list_files(self) -> tuple[tuple[DataFile, ...], Roots]:
         """Return the files that are there, each once, in no order; and their roots.
 
         O(names), and one ``stat`` a file.
@@ -240,11 +240,11 @@ def seconds_of(files: Sequence[DataFile]) -> Seconds:
 
 
 def unread(
-    files: Sequence[DataFile], know: Callable[[Hashes], npt.NDArray[np.bool_]], *, name_only: bool
+    files: Sequence[DataFile], contains: Callable[[Hashes], npt.NDArray[np.bool_]], *, name_only: bool
 ) -> list[DataFile]:
     """Return the files that were not read; where names alone count, the oldest of each name."""
     hashes = hashes_of((file.path for file in files), name_only=name_only)
-    new = [file for file, known in zip(files, know(hashes), strict=True) if not known]
+    new = [file for file, known in zip(files, contains(hashes), strict=True) if not known]
     return _first_of_each_name(new) if name_only else new
 
 
@@ -285,7 +285,7 @@ class SeenFiles:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def know(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
+    def contains(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
         """Return which hashes are in the set: shape (n,)."""
         if not len(self.hashes):
             return np.zeros(len(hashes), np.bool_)

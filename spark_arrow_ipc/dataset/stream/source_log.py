@@ -210,9 +210,9 @@ class SourceLog:
                 path=self.directory,
             )
 
-    def know(self, hashes: Hashes) -> Any:
+    def contains(self, hashes: Hashes) -> Any:
         """Return which files were read, by the hashes of their paths: shape (n,)."""
-        return self._seen.know(hashes) | self._recent.know(hashes)
+        return self._seen.contains(hashes) | self._recent.contains(hashes)
 
     def prune(self, number: int) -> None:
         """Delete what no offset names any more, when all batches up to an entry are committed; now and then."""

@@ -56,7 +56,7 @@ class WaitingFiles:
     sleep: Callable[[float], None] = time.sleep
     _files: deque[DataFile] = field(default_factory=deque)
     _roots: Roots = field(default_factory=lambda: Roots(()))
-    _looked_at: float | None = None
+    _listed_at: float | None = None
     _fresh_seconds: float = 0.0
     _only_now: bool = False
     _incomplete: int = 0
@@ -66,29 +66,29 @@ class WaitingFiles:
     def only_now(self) -> None:
         """List once more at most."""
         self._only_now = True
-        self._looked_at = None
+        self._listed_at = None
 
     def forget(self) -> None:
-        """Drop what is known; the next batch begins with a look."""
+        """Drop what is known; the next batch begins with a listing."""
         self._files = deque()
-        self._looked_at = None
+        self._listed_at = None
 
     @property
-    def needs_look(self) -> bool:
+    def is_due(self) -> bool:
         """True if the directory is to be listed before the next batch."""
-        if self._looked_at is None:
+        if self._listed_at is None:
             return True
         if self._only_now:
             return False
-        return not self._files or self.seconds() - self._looked_at > self._fresh_seconds
+        return not self._files or self.seconds() - self._listed_at > self._fresh_seconds
 
-    def look(self, select: Callable[[Sequence[DataFile]], Sequence[DataFile]]) -> None:
+    def refresh(self, select: Callable[[Sequence[DataFile]], Sequence[DataFile]]) -> None:
         """List the files, and keep those that `select` says are new."""
         begun = self.seconds()
-        files, self._roots = self.source.look()
+        files, self._roots = self.source.list_files()
         self._incomplete = 0
-        self._looked_at = self.seconds()
-        self._fresh_seconds = max(_FRESH_SECONDS, _LISTING_SHARE * (self._looked_at - begun))
+        self._listed_at = self.seconds()
+        self._fresh_seconds = max(_FRESH_SECONDS, _LISTING_SHARE * (self._listed_at - begun))
         new = select(files)
         if self.target is not None and self.source.storage.traits.directories:
             check_outside(self.source.storage, {parent(file.path) for file in new}, self.target)
@@ -96,7 +96,7 @@ class WaitingFiles:
         self._files = deque(sorted(new, key=attrgetter("mtime_ns", "path"), reverse=self.latest_first))
 
     def take(self, limit: Limit) -> StreamBatch:
-        """Return the files of the next batch, and keep the rest. Incomplete files come with a later look."""
+        """Return the files of the next batch, and keep the rest. Incomplete files come with a later listing."""
         batch = _Taken(limit)
         try:
             young = self._fill(batch)
@@ -110,7 +110,7 @@ class WaitingFiles:
             self.forget()  # what was taken is in no batch
             raise
         if not batch.files and not self._only_now:
-            self._looked_at = None
+            self._listed_at = None
         self.remember(batch.files)
         return StreamBatch(tuple(batch.files), tuple(self._roots.of(file.path) for file in batch.files))
 

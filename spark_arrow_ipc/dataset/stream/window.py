@@ -158,7 +158,7 @@ class WindowMode:
         self._initial: Offset | None = None
         self._newest: tuple[Offset, _State] | None = None
         self._late = LateFiles(waiting.source.storage, options.lateness)
-        self._looked_at = 0
+        self._listed_at = 0
         self._has_warned = False
         source = waiting.source
         self._path = _note_of([source.storage.resolve(path) for path in source.paths])
@@ -170,7 +170,7 @@ class WindowMode:
             state = self._with_options(_State() if from_ns is None else _State(low=from_ns))
             if self._options.from_latest:
                 at = self._clock()
-                files, _ = self._waiting.source.look()
+                files, _ = self._waiting.source.list_files()
                 state = self._after(state, StreamBatch(files), at, waits_from=None)
                 state = replace(state, batch=StreamBatch())
             self._initial = state.to_offset()
@@ -179,13 +179,13 @@ class WindowMode:
     def latest(self, start: Offset, limit: Limit) -> Offset:
         """Return the offset after the next new files, oldest first (or newest). Lists the directory if none are left."""
         state = self._state(start)
-        if self._waiting.needs_look:
-            self._looked_at = self._clock()
-            self._waiting.look(lambda files: self._new(files, state))
+        if self._waiting.is_due:
+            self._listed_at = self._clock()
+            self._waiting.refresh(lambda files: self._new(files, state))
         batch = self._waiting.take(limit)
         if not batch.files:
             return start
-        after = self._after(state, batch, self._looked_at, waits_from=self._waiting.oldest_ns())
+        after = self._after(state, batch, self._listed_at, waits_from=self._waiting.oldest_ns())
         self._late.have_read(batch.files)
         offset = after.to_offset()
         self._newest = offset, after
@@ -260,7 +260,7 @@ class WindowMode:
     def _new(self, files: Sequence[DataFile], state: _State) -> list[DataFile]:
         """Return the files that were not read and are not late; warn of late ones."""
         inside = [file for file in files if file.mtime_ns >= state.low]
-        new = unread(inside, state.seen.know, name_only=self._options.name_only)
+        new = unread(inside, state.seen.contains, name_only=self._options.name_only)
         self._late.warn(files, inside=inside, new=new, read_before=state.batch.files, since=state.at)
         return new
 

@@ -44,7 +44,7 @@ def lake(tmp_path):
 def test_a_look_finds_what_a_read_would_list_and_where_partitions_begin(lake, paths, options, expected):
     if "base_path" in options:
         options = options | {"base_path": str(lake / options["base_path"])}
-    files, roots = SourceFiles(LOCAL, tuple(str(lake / path) for path in paths), **options).look()
+    files, roots = SourceFiles(LOCAL, tuple(str(lake / path) for path in paths), **options).list_files()
     assert {str(lake / path): str(lake / root) for path, root in expected.items()} == {
         file.path: roots.of(file.path) for file in files
     }
@@ -52,23 +52,23 @@ def test_a_look_finds_what_a_read_would_list_and_where_partitions_begin(lake, pa
 
 def test_a_local_path_must_exist_and_a_prefix_of_an_object_store_need_not(lake):
     with pytest.raises(NoFilesError, match="does not exist"):
-        SourceFiles(LOCAL, (str(lake / "missing"),)).look()
-    assert () == SourceFiles(MemoryStorage(), ("memory:/in",)).look()[0]
+        SourceFiles(LOCAL, (str(lake / "missing"),)).list_files()
+    assert () == SourceFiles(MemoryStorage(), ("memory:/in",)).list_files()[0]
 
 
 def test_links_that_lead_nowhere_and_conflicting_directories_are_errors(lake):
     (lake / "b" / "link").symlink_to(lake / "missing")
     with pytest.raises(NoFilesError, match="leads to nothing"):
-        SourceFiles(LOCAL, (str(lake / "b"),)).look()
+        SourceFiles(LOCAL, (str(lake / "b"),)).list_files()
     with pytest.raises(SchemaMismatchError, match="conflicting"):
-        SourceFiles(LOCAL, (str(lake),)).look()
+        SourceFiles(LOCAL, (str(lake),)).list_files()
 
 
 def test_files_beside_partitions_are_warned_of_once(lake, caplog):
     (lake / "a" / "beside.arrow").write_bytes(b"x")
     source = SourceFiles(LOCAL, (str(lake / "a"),))
     with caplog.at_level(logging.WARNING):
-        assert [2, 2] == [len(source.look()[0]) for _ in range(2)]
+        assert [2, 2] == [len(source.list_files()[0]) for _ in range(2)]
     assert 1 == len(caplog.records)
 
 
@@ -91,11 +91,11 @@ def test_files_of_a_table_are_not_listed_once_a_job_has_named_one(tmp_path, name
     (tmp_path / "link").symlink_to(tmp_path / "t" / "k=1")
     paths = tuple(str(tmp_path / path) for path in LISTED_TABLES[name])
     source = SourceFiles(LOCAL, paths, recursive=True)
-    assert source.look()[0]
+    assert source.list_files()[0]
     save(tmp_path / "t", APPEND, "k=1:a")
     for _ in range(2):
         with pytest.raises(StreamOffsetError, match=rf"{tmp_path}/t is a table .*startingFrom=latest"):
-            source.look()
+            source.list_files()
 
 
 def test_copies_of_a_table_s_files_are_files_like_any_others(tmp_path):
@@ -108,7 +108,7 @@ def test_copies_of_a_table_s_files_are_files_like_any_others(tmp_path):
         for path in (tmp_path / "t").glob("*.arrow"):
             shutil.copy(path, tmp_path / target)
     for target in ("plain", "other/k=1"):
-        assert 1 == len(SourceFiles(LOCAL, (str(tmp_path / target),)).look()[0])
+        assert 1 == len(SourceFiles(LOCAL, (str(tmp_path / target),)).list_files()[0])
 
 
 def drop(path):
@@ -123,4 +123,4 @@ def test_files_of_a_table_are_refused_by_its_id_and_by_former_ones(tmp_path, bel
     if is_renewed:
         renew_id(table(tmp_path))
     with pytest.raises(StreamOffsetError, match="is a table of this package"):
-        SourceFiles(LOCAL, (str(tmp_path / below),), recursive=not below).look()
+        SourceFiles(LOCAL, (str(tmp_path / below),), recursive=not below).list_files()

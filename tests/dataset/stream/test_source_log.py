@@ -27,7 +27,7 @@ def entry(*names, **options):
 
 
 def known(log, *names):
-    return log.know(hashes_of(f"/in/{name}" for name in names)).tolist()
+    return log.contains(hashes_of(f"/in/{name}" for name in names)).tolist()
 
 
 def test_entries_are_read_back_and_say_what_was_read(tmp_path):

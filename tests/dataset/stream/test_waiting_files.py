@@ -16,7 +16,7 @@ class Source:
         self.count, self.looks, self.seconds, self.slow = count, 0, 0.0, 0.0
         self.states, self.pauses, self.sizes, self.named = {}, [], {}, 0
 
-    def look(self):
+    def list_files(self):
         self.looks += 1
         self.seconds += self.slow
         return tuple(DataFile(f"/in/{i}", self.sizes.get(i, 10), i) for i in range(self.count)), Roots(["/in"])
@@ -50,8 +50,8 @@ class Reader:
         self.read = set()
 
     def next(self, limit):
-        if self.waiting.needs_look:
-            self.waiting.look(lambda files: [file for file in files if file.path not in self.read])
+        if self.waiting.is_due:
+            self.waiting.refresh(lambda files: [file for file in files if file.path not in self.read])
         taken = self.waiting.take(limit).files
         self.read |= {file.path for file in taken}
         return [file.mtime_ns for file in taken]
