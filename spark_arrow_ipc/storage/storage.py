@@ -100,7 +100,7 @@ class Traits:
 
     @property
     def may_come_late(self) -> bool:
-        """Whether the storage may still carry out a request for which its caller got an error, at any later time."""
+        """True if the storage may still carry out a request for which its caller got an error, at any later time."""
         return self.waits or not self.renames
 
 

@@ -59,7 +59,7 @@ ListFiles = Callable[[Collection[str]], Mapping[str, str]]
 
 _ATTEMPTS: Final = 3
 _READ_SECONDS: Final = 3600
-"""How long a table without a retention retains the files that a rewrite replaced, for reads that were planned before."""
+"""Seconds for which a table without a retention retains the files that a rewrite replaced, for reads that were planned before."""
 
 _BATCH: Final = 1000
 """Files that are deleted between two looks at the log; the requests of object stores delete as many."""

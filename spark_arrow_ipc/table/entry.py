@@ -1,7 +1,7 @@
 """`Entry`: one change of a table, as JSON that ends in its own checksum.
 
 An entry names the entry before it, and readers accept an unbroken run of entries only. So an entry that a process put
-after a long pause, where later ones were pruned meanwhile, is no part of the log.
+after a long pause, where later ones were pruned meanwhile, does not belong to the log.
 
 Columns of files are lists, not lists of objects: an entry of 100,000 files takes a third of the bytes and of the time.
 """
@@ -33,7 +33,7 @@ _VERSION: Final = re.compile(rb'\{"format":(\d{1,9}),')
 
 
 class Operation(StrEnum):
-    """What an entry does to the table."""
+    """The change that an entry makes to the table."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -49,7 +49,7 @@ class Operation(StrEnum):
 
     @property
     def is_of_job(self) -> bool:
-        """Whether the entry commits a job."""
+        """True if the entry commits a job."""
         return self not in {Operation.EXPIRE, Operation.CLOSE}
 
 
@@ -75,12 +75,12 @@ class Removed(NamedTuple):
 
     @property
     def is_managed(self) -> bool:
-        """Whether the file has a managed name."""
+        """True if the file has a managed name."""
         return not self.version and not self.digest
 
     @property
     def identity(self) -> tuple[str, int, str]:
-        """What two removals of one file have in common: between them somebody may have changed its time."""
+        """The same for all removals of one file, whose time may change between them."""
         return self.path, self.nbytes, self.digest or self.version
 
 

@@ -57,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FsckReport:
-    """What readers see of a table, and the findings, faults first.
+    """The content of a table as readers see it, and the findings, faults first.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ _MAX_ID_NBYTES: Final = 1024
 
 
 class _BrokenRun(Exception):  # noqa: N818 - tells a read to begin again, and is never seen
-    """The entries are no unbroken run; the text says where."""
+    """The entries have a gap or a fault; the text says where."""
 
 
 def read_table_id(directory: TableDirectory) -> str | None:

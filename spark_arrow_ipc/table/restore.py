@@ -7,7 +7,7 @@ that still count keep their names.
 What an entry removed may be gone: it is there until it is collected, and after that for as long as the table retains it
 (`_ipc_replaced`). If any file is gone, nothing is restored.
 
-Unmanaged files are no part of a restore: the log does not know when they came. Those that are there stay.
+A restore neither adds nor removes unmanaged files: the log does not know when they came.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def removal_of(directory: TableDirectory, path: str, status: Status) -> Removed:
 
 
 class Match(Enum):
-    """What is known of a file at the path of a removal."""
+    """The result of comparing a file with a removal of its path."""
 
     SAME = auto()
     """It is the removed one: it has the size and the version, or all of the bytes."""

@@ -112,7 +112,7 @@ class State:
 
     @property
     def has_jobs(self) -> bool:
-        """Whether a job was committed, as far as that is known: only expired jobs make no table of a directory."""
+        """True if a job is known to be committed; a directory in which all jobs expired is not a table."""
         # A job that only changes settings is in `ended`, and one that was forgotten there has raised the horizon.
         return bool(
             len(self.files)

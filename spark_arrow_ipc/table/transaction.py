@@ -68,7 +68,7 @@ _PRUNE_INTERVAL: Final = 64
 
 
 class Phase(Enum):
-    """How far a transaction is; see the module."""
+    """The phases of a transaction; see the module."""
 
     PLANNED = auto()
     NAMED = auto()

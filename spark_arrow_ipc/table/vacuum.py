@@ -47,7 +47,7 @@ _EARLIER_NS: Final = 7 * 24 * 3600 * 10**9
 
 
 class StagedJob(NamedTuple):
-    """What a job has staged, and how long ago it wrote the youngest of its files."""
+    """The staged files of a job, and the age of the youngest."""
 
     nbytes: int
     seconds: float

@@ -37,7 +37,7 @@ class Located(Protocol):
 
     @property
     def path(self) -> str:
-        """Where it was listed."""
+        """The path at which it was listed."""
 
     @property
     def nbytes(self) -> int:
