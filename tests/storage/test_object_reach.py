@@ -124,10 +124,12 @@ def test_a_certificate_that_nothing_here_trusts(strangers_certificate):
     assert "its certificate is not trusted here; give the one that signed it by storage.root_certificate" in text
 
 
-def test_no_retries_are_one_try():
-    begun = time.monotonic()
-    sentence("s3://bucket/d", endpoint="http://127.0.0.1:1", max_retries="0")
-    assert time.monotonic() - begun < object_reach._PAUSE_SECONDS
+@pytest.mark.parametrize(("max_retries", "n_pauses"), [("0", 0), ("1", 1), ("10", 2)])
+def test_retries_are_two_at_most(monkeypatch, max_retries, n_pauses):
+    pauses = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    sentence("s3://bucket/d", endpoint="http://127.0.0.1:1", max_retries=max_retries)
+    assert n_pauses == len(pauses)
 
 
 def test_a_server_that_starts_a_moment_later_is_reached(monkeypatch):

@@ -43,6 +43,7 @@ def test_schemas_unite(case):
 CONFLICTS = {
     "text and number": (["a int", "b int", "b string"], "b: int in /1.arrow and string in /2.arrow cannot be merged"),
     "integer and float": (["a int", "a double"], "a: int in /0.arrow and double in /1.arrow"),
+    "decimal and text": (["a decimal(5, 2)", "a string"], "a: decimal(5,2) in /0.arrow and string in /1.arrow"),
     "zone and none": (["a timestamp", "a timestamp_ntz"], "timestamp in /0.arrow and timestamp_ntz in /1.arrow"),
     "in a struct": (["s struct<x: int>", "s struct<y: int>", "s struct<y: date>"], "s.y: int in /1.arrow and date in /2.arrow"),
     "in an array": (["s array<int>", "s array<string>"], "s.element: int in /0.arrow and string in /1.arrow"),
