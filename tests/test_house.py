@@ -425,6 +425,8 @@ TESTED_ELSEWHERE = {
     "spark/options/keywords.py": "tests/spark/options/test_typed.py",
     "cli/shared/rows.py": "options of commands, tests/cli/test_head.py, and tables, tests/cli/test_cat.py",
     "spark/read/matching_rows.py": "the option --where of commands: tests/cli/test_head.py",
+    "spark/read/exact.py": "rows that rewrites and statements write again: tests/spark/rewrite/test_kept.py, test_row_level.py",
+    "spark/write/same_types.py": "types of rewritten files: tests/spark/rewrite/test_kept.py, test_row_level.py",
 }
 """Modules without a test file of their own name, and why."""
 

@@ -384,6 +384,7 @@ ORIGINS = {
         "StoredSink.finish": NO_LINKS,
         "StoredSink.discard": NO_LINKS,
     },
+    "spark/jar.py": {"_publish": OWN_NAME},
     "storage/base.py": {"LearnsByDoing.delete_all": NO_LINKS},
     "storage/beneath.py": {"delete_tree": DOOR},
     "storage/local.py": {

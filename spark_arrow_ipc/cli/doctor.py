@@ -35,6 +35,13 @@ _LOST_SESSION = (
     "call spark_arrow_ipc.register(spark) there, once more."
 )
 
+# The lines, and the command that writes the file that the first one names
+_CONFIGURATION = """
+For SQL, spark-sql, the Thrift server and Scala, which cannot call register(spark): 'arrowipc jar /path/to/arrowipc.jar', and in spark-defaults.conf
+spark.jars /path/to/arrowipc.jar
+spark.sql.catalog.arrowipc sparkarrowipc.Catalog
+spark.sql.catalog.spark_catalog sparkarrowipc.SessionCatalog"""
+
 # Timeout of a program that prints its version
 _ANSWER_SECONDS = 30
 
@@ -126,6 +133,8 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     print(
         f"\nEverything that Spark needs is here. {_LOST_SESSION}" if sound else "\nSome of what Spark needs is missing."
     )
+    if sound:
+        print(_CONFIGURATION)
     return 0 if sound else 1
 
 

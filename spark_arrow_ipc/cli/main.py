@@ -56,6 +56,7 @@ COMMANDS: Mapping[str, Command] = {
     "history": Command("print what the jobs of a table did", "history"),
     "stream": Command("show the batches of a streaming query, and what keeps it from going on", "stream"),
     "vacuum": Command("delete what failed jobs left in a table's directory", "vacuum"),
+    "jar": Command("write the jar that gives SQL and queries the tables of files, for spark.jars", "jar"),
     "completion": Command("print a script for the shell to complete commands", "main"),
     "doctor": Command("check this environment, and name the fixes", "doctor"),
 }

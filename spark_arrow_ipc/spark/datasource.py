@@ -8,21 +8,35 @@ next, and while it is turned off a reader with these methods fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
+from pyspark import __version__ as spark_version
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 
+from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import OptionError, cut_repr
-from spark_arrow_ipc.spark.options.options import is_for_streams, parse_read, parse_stream, parse_write
+from spark_arrow_ipc.spark.options.options import (
+    READING,
+    STREAM_READING,
+    WRITING,
+    Side,
+    is_for_streams,
+    options_of,
+    parse_read,
+    parse_stream,
+    parse_write,
+)
 from spark_arrow_ipc.spark.options.read_options import ReadOptions, StreamOptions
 from spark_arrow_ipc.spark.process import is_session_directory, short_errors, tune_worker
 from spark_arrow_ipc.storage.paths import is_relative
 
 if TYPE_CHECKING:
+    from spark_arrow_ipc.dataset.write.job_plan import ReadState
     from spark_arrow_ipc.spark.bridge import PyArrowSchema
     from spark_arrow_ipc.spark.read.metadata_only import ArrowIpcBlockReader
     from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
@@ -47,14 +61,38 @@ _SHOWN = 200
 
 _NO_STREAM_PATH = "there is no path: give one to start(path) or option('path', ...)"
 
-_TABLE_KEY = "provider"
-"""Spark passes this option only to infer the schema of a table that is being created."""
+VERSION: Final[str] = sys.modules[__name__.partition(".")[0]].__version__
+"""That of this package, which imports this module, so that an import would be a circle."""
+
+_RELEASE_KEY = "arrowipc.release"
+"""The jar's source of the JVM adds this option."""
+
+_TABLE_KEY = "arrowipc.table"
+"""It also adds this option for a table of a catalog, which may have no rows yet, and has options for reads and for writes."""
+
+_TABLE_KEYS = frozenset({"provider", "owner"})
+"""Spark passes these options only to infer the schema of a table that is being created."""
+
+_PARTITION = "arrowipc.overwrittenpartition"
+"""An option that the source of the JVM passes: the partition that INSERT OVERWRITE names, as pairs of column and value."""
 
 
 class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not typed for mypy's strict mode here
     """Arrow IPC files and streams as a source and sink of batches and streams."""
 
+    _is_table = False
     _is_inferred = False  # True after Spark has called `schema`
+
+    @short_errors
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._is_of_jar = pop_release(options)
+        if self._is_of_jar:
+            self._is_table = options.pop(_TABLE_KEY, None) is not None
+
+    def options_of(self, *sides: Side) -> Mapping[str, str]:
+        """Return the options of reads or of writes; those of a table are for both."""
+        return options_of(self.options, *sides) if self._is_table else self.options
 
     @classmethod
     def name(cls) -> str:
@@ -72,7 +110,12 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         """
         # Spark infers the schema of a stream by the same call.
         is_stream = is_for_streams(self.options)
-        inferred = stream_schema(*stream_options(self.options)) if is_stream else schema_of(read_options(self.options))
+        if is_stream:
+            inferred = stream_schema(*stream_options(self.options_of(STREAM_READING)))
+        else:
+            inferred = schema_of(
+                replace(read_options(self.options_of(READING)), marks_partition_columns=self._is_of_jar)
+            )
         tune_worker()
         # Spark pickles the source after this call, and creates the reader from the pickle.
         self._is_inferred = True
@@ -83,7 +126,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         try:
             from spark_arrow_ipc.spark.read.stream_reader import ArrowIpcStreamReader  # only streams need it
 
-            options, stream = stream_options(self.options)
+            options, stream = stream_options(self.options_of(STREAM_READING))
             return ArrowIpcStreamReader(_to_spark_schema(schema), options, stream)
         except Exception as error:  # noqa: BLE001 - Spark would show any error as an UnboundLocalError
             return RefusedStreamReader(error)
@@ -91,7 +134,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
     @short_errors
     def reader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcBatchReader | ArrowIpcBlockReader | SailReader:
         """Return the reader for a schema, inferred or given by ``.schema(...)``."""
-        options = read_options(self.options)
+        options = replace(read_options(self.options_of(READING)), may_be_empty=self._is_table)
         reader: ArrowIpcBatchReader | ArrowIpcBlockReader = reader_of(options)(_to_spark_schema(schema), options)
         reader.is_inferred = self._is_inferred
         if isinstance(schema, s.StructType):
@@ -103,13 +146,23 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
     @short_errors
     def writer(self, schema: s.StructType | PyArrowSchema, overwrite: bool) -> ArrowIpcBatchWriter:
         """Return the writer of a new job."""
+        return self.plan_writer(schema, overwrite, None)
+
+    def plan_writer(
+        self, schema: s.StructType | PyArrowSchema, overwrite: bool, read: ReadState | None
+    ) -> ArrowIpcBatchWriter:
+        """Return the writer of a job that relies on a read of the table, if there is one."""
         from spark_arrow_ipc.spark.write.writer import ArrowIpcBatchWriter  # reads are planned sooner without it
 
-        options = parse_write(self.options)
+        mapping = dict(self.options_of(WRITING))
+        partition = _directory_of(mapping.pop(_PARTITION, None)) if self._is_of_jar and overwrite else ""
+        options = parse_write(mapping)
         if options.path is None:
             raise OptionError(_NO_PATH)
         check_paths([options.path])
-        writer = ArrowIpcBatchWriter.plan(_to_spark_schema(schema), options.path, options, overwrite=overwrite)
+        writer = ArrowIpcBatchWriter.plan(
+            _to_spark_schema(schema), options.path, options, overwrite=overwrite, read=read, partition=partition
+        )
         tune_worker()
         return writer
 
@@ -118,13 +171,39 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         """Return the writer of a batch of a streaming query, or the writer that commits it."""
         from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
 
-        options = parse_write(self.options)
+        options = parse_write(self.options_of(WRITING))
         if options.path is None:
             raise OptionError(_NO_STREAM_PATH)
         check_paths([options.path])
         writer = ArrowIpcStreamWriter.plan(_to_spark_schema(schema), options.path, options, overwrite=overwrite)
         tune_worker()
         return writer
+
+
+def _directory_of(pairs: str | None) -> str:
+    """Return the relative directory of a partition."""
+    if pairs is None:
+        return ""
+    from spark_arrow_ipc.dataset.listing.partition_values import partition_directory
+
+    names, values = zip(*parse_json(pairs), strict=True)
+    return partition_directory(names, values)
+
+
+def release_of(spark_version: str) -> str:
+    """Return the versions that the jar of this package and the package must share: its own, and Spark's without the patch."""
+    return f"{VERSION} for Spark {'.'.join(spark_version.split('.')[:2])}"
+
+
+def pop_release(options: MutableMapping[str, str]) -> bool:
+    """Remove the jar's release from the options, refuse any other than this package's, and return whether a jar asks."""
+    of_jar, of_package = options.pop(_RELEASE_KEY, None), release_of(spark_version)
+    if of_jar is not None and of_jar != of_package:
+        raise OptionError(
+            f"the jar of spark-arrow-ipc in this session is {cut_repr(of_jar, _SHOWN)}, and the Python package that Spark plans "
+            f"with is '{of_package}': write the jar anew with this package's 'arrowipc jar', and name it in spark.jars"
+        )
+    return of_jar is not None
 
 
 class RefusedStreamReader(DataSourceStreamReader):  # type: ignore[misc]  # as above
@@ -212,7 +291,7 @@ def _schema_of_changes(options: ReadOptions) -> s.StructType:
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Parse the options of a read, which must name a path and must not come from a catalog table."""
-    if _TABLE_KEY in options:
+    if _TABLE_KEYS.issubset(key.lower() for key in options):
         raise OptionError(_NO_TABLE)
     parsed = parse_read(options)
     _check_read(parsed)

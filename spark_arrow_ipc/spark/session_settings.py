@@ -27,6 +27,16 @@ _ANSI_DEFAULT: Final = "SPARK_ANSI_SQL_MODE"
 """The environment variable of the JVM with the default of `ANSI`."""
 
 
+CATALOG: Final = "spark.sql.catalog.arrowipc"
+"""The setting by which Spark finds the catalog whose tables are named by their paths."""
+
+CATALOG_CLASS: Final = "sparkarrowipc.Catalog"
+"""The value of `CATALOG` in sessions that have the jar."""
+
+CATALOGS: Final = {CATALOG: CATALOG_CLASS, "spark.sql.catalog.spark_catalog": "sparkarrowipc.SessionCatalog"}
+"""The settings of both catalogs, with their values in sessions that have the jar."""
+
+
 def read_setting(name: str) -> str | None:
     """Return the value of a setting in a task, if the session has set it; otherwise None."""
     context = TaskContext.get()
@@ -131,7 +141,7 @@ def avoid_hang_of_columnar_functions(spark: SparkSession) -> None:
 
 REDACTION: Final = "spark.sql.redaction.options.regex"
 
-EXPRESSION: Final = "(?i:^storage[.])"
+EXPRESSION: Final = "(?i:^(option[.])?storage[.])"
 """Matches the options that may hold a secret; without a word such as ``token``, for which Spark Connect hides a setting."""
 
 

@@ -20,7 +20,7 @@ from spark_arrow_ipc.table.log import read_entry, read_state
 from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.snapshot import list_data_files
 
-APPEND, OVERWRITE, DYNAMIC, REWRITE = WriteMode
+APPEND, OVERWRITE, DYNAMIC, REWRITE = list(WriteMode)[:4]
 
 
 def table(path):

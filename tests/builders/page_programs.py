@@ -47,6 +47,7 @@ _PATH = re.compile(
     r"|(?:checkpointLocation|sourceLog)\W\W+|checkpoint=)"
     r"""(f?["'])(?!s3:|[a-z]+\+)(.*?)(["'])"""
 )
+_TABLE = re.compile(r"(arrowipc\.`)([^`/]+`)")
 _TWO_PATHS = re.compile(r"""(\bingest\(\s*spark,\s*")([^"]*",\s*")""")
 
 
@@ -86,6 +87,7 @@ def runs(block):
 
 def in_folder(program, folder):
     """Return a program whose paths that go to Spark are in a folder: its processes were started in another one."""
+    program = _TABLE.sub(lambda match: f"{match[1]}{folder}/{match[2]}", program)
     program = _TWO_PATHS.sub(lambda match: f"{match[1]}{folder}/{match[2]}{folder}/", program)
     return _PATH.sub(lambda match: f"{match[1]}{match[2]}{folder}/{match[3]}{match[4]}", program)
 

@@ -32,7 +32,7 @@ from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.restore import restore
 from spark_arrow_ipc.table.snapshot import list_data_files
 
-APPEND, OVERWRITE, DYNAMIC, REWRITE = WriteMode
+APPEND, OVERWRITE, DYNAMIC, REWRITE = list(WriteMode)[:4]
 RESTORE = Operation.RESTORE
 MODES = (*WriteMode, RESTORE)
 SCHEMA = Schema.of([field("id", types.int64)])

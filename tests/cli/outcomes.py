@@ -4,7 +4,7 @@
 
     python tests/cli/outcomes.py > tests/cli/outcomes.md
 
-The files are written by pyarrow; commands that write anything write it beside them. `doctor`, `completion` and `serve` take
+The files are written by pyarrow; commands that write anything write it beside them. `doctor`, `completion`, `jar` and `serve` take
 no such input, or do not end.
 """
 

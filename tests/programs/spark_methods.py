@@ -1,7 +1,8 @@
 """Spark's methods of reading and writing, and what each does here: the record spark_methods.md, and docs/methods.md from it.
 
-``python tests/programs/spark_methods.py`` calls them in a classic session and writes both. The tests call them in a classic
-session (tests/spark/test_spark_methods.py) and under Spark Connect, where they do the same.
+``python tests/programs/spark_methods.py`` calls them in two classic sessions, without the jar and after `register`, and writes
+both. ``--connect`` calls them under Spark Connect, and ``--jar`` in a session with the jar; both only print. The tests call them
+in a classic session (tests/spark/test_spark_methods.py) and under Spark Connect, where they do the same.
 """
 
 import os
@@ -73,11 +74,17 @@ class Case:
         self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING arrowipc OPTIONS (path '{self.out}')")
         return "v"
 
-    def table(self, columns=SCHEMA):
-        """Make a table of the catalog, and return its name."""
-        name = f"t{uuid.uuid4().hex}"
-        self.spark.sql(f"CREATE TABLE {name} ({columns}) USING arrowipc")
+    def table(self, location=None):
+        """Make a table of the catalog, of some files if there is a location, and return its name."""
+        name = self.new()
+        self.spark.sql(f"CREATE TABLE {name} ({SCHEMA}) USING arrowipc{f' LOCATION {location!r}' if location else ''}")
         return name
+
+    def filled(self, fill, name=None):
+        """Return the rows of a table, a new one by default, after a call with its name."""
+        name = name or self.new()
+        fill(name)
+        return self.spark.table(name).collect()
 
     def new(self):
         return f"t{uuid.uuid4().hex}"
@@ -134,7 +141,7 @@ METHODS = {
         lambda c: c.spark.sql(f"SELECT * FROM arrowipc.`{c.folder}/lake`").collect(), two, "a temporary view"
     ),
     "SELECT ... FROM table, CREATE TABLE ... USING arrowipc": Method(
-        lambda c: c.spark.sql(f"SELECT * FROM {c.table()}").collect(), two, "a temporary view"
+        lambda c: c.spark.sql(f"SELECT * FROM {c.table(f'{c.folder}/lake')}").collect(), two, "a temporary view"
     ),
     "SELECT ... FROM table WITH (path = ...)": Method(
         lambda c: c.spark.sql(f"SELECT * FROM {c.table()} WITH (path = '{c.folder}/lake')").collect(), two
@@ -175,13 +182,15 @@ METHODS = {
     "INSERT OVERWRITE DIRECTORY path USING arrowipc": Method(
         lambda c: c.spark.sql(f"INSERT OVERWRITE DIRECTORY '{c.out}' USING arrowipc SELECT 'UA' AS carrier"), rows(1), "`save(path)`"
     ),
-    "write.saveAsTable(name)": Method(lambda c: c.write().saveAsTable(c.new()), instead=SAVE),
+    "write.saveAsTable(name)": Method(lambda c: c.filled(c.write().saveAsTable), two, SAVE),
     "write.option('path', ...).saveAsTable(name)": Method(lambda c: c.write().option("path", str(c.out)).saveAsTable(c.new())),
     "write.option('path', ...).partitionBy(...).saveAsTable(name)": Method(
         lambda c: c.write().option("path", str(c.out)).partitionBy("carrier").saveAsTable(c.new()), lambda c, _: c.directories() != [],
         PARTITION,
     ),
-    "writeTo(name).using('arrowipc').create()": Method(lambda c: c.frame().writeTo(c.new()).using("arrowipc").create(), instead=SAVE),
+    "writeTo(name).using('arrowipc').create()": Method(
+        lambda c: c.filled(lambda name: c.frame().writeTo(name).using("arrowipc").create()), two, SAVE
+    ),
     "writeTo(name).using('arrowipc').option('path', ...).create()": Method(
         lambda c: c.frame().writeTo(c.new()).using("arrowipc").option("path", str(c.out)).create()
     ),
@@ -196,7 +205,9 @@ METHODS = {
     "writeTo(table).overwritePartitions()": Method(
         lambda c: c.frame().writeTo(c.table()).option("path", str(c.out)).overwritePartitions(), instead="`partitionOverwriteMode=dynamic`"
     ),
-    "INSERT INTO table": Method(lambda c: c.spark.sql(f"INSERT INTO {c.table()} VALUES ('UA', 3L)"), rows(1), "`INSERT INTO view`"),
+    "INSERT INTO table": Method(
+        lambda c: c.filled(lambda name: c.spark.sql(f"INSERT INTO {name} VALUES ('UA', 3L)"), c.table()), one, "`INSERT INTO view`"
+    ),
     "INSERT INTO table WITH (path = ...)": Method(
         lambda c: c.spark.sql(f"INSERT INTO {c.table()} WITH (path = '{c.out}') VALUES ('UA', 3L)"), rows(1)
     ),
@@ -206,7 +217,7 @@ METHODS = {
         lambda c: c.run_into_arrow(c.read_stream().name("flights").load(f"{c.folder}/lake")), instead="no name", since="4.3"
     ),
     "readStream.table(view)": Method(lambda c: c.run_into_arrow(c.spark.readStream.table(c.view())), instead=STREAM_PATH),
-    "readStream.table(table)": Method(lambda c: c.run_into_arrow(c.spark.readStream.table(c.table())), instead=STREAM_PATH, since="4.2"),
+    "readStream.table(table)": Method(lambda c: c.run_into_arrow(c.spark.readStream.table(c.table(f"{c.folder}/lake"))), instead=STREAM_PATH, since="4.2"),
     "SELECT ... FROM STREAM view": Method(lambda c: c.run_into_arrow(c.spark.sql(f"SELECT * FROM STREAM {c.view()}")), instead=STREAM_PATH),
     "writeStream.start(path)": Method(lambda c: c.run(c.sink().start(str(c.out)))),
     "writeStream.queryName(name)": Method(lambda c: c.run(c.sink().queryName(c.new()).start(str(c.out)))),
@@ -231,7 +242,7 @@ METHODS = {
         lambda c: c.run(c.sink().trigger(continuous="1 second").start(str(c.out))), instead="another trigger"
     ),
     "writeStream.foreachBatch(...)": Method(lambda c: c.run(c.stream().foreachBatch(into(c)).start())),
-    "writeStream.toTable(name)": Method(lambda c: c.run(c.sink().toTable(c.new())), instead="`start(path)`"),
+    "writeStream.toTable(name)": Method(lambda c: c.filled(lambda name: c.run(c.sink().toTable(name))), two, "`start(path)`"),
     "writeStream.option('path', ...).toTable(name)": Method(lambda c: c.run(c.sink().option("path", str(c.out)).toTable(c.new()))),
     "writeStream.toTable(view)": Method(lambda c: c.run(c.sink().toTable(c.view())), instead="`start(path)`"),
 }  # fmt: skip
@@ -291,10 +302,16 @@ def said(text):
     return re.sub(r"\bt[0-9a-f]{32}", "t", sentence)
 
 
-def row(name, verdict, sentence):
-    """Return the row of one method."""
-    instead = METHODS[name].instead if verdict != WORKS else ""
-    return f"| {code(name)} | {verdict} | {mistakes.cell(beginning(sentence))} | {instead} |"
+def cells_of(outcome):
+    """Return the cells of an outcome."""
+    verdict, sentence = outcome
+    return f"{verdict} | {mistakes.cell(beginning(sentence))}"
+
+
+def row(name, without, with_jar):
+    """Return the row of one method, of its outcomes without the jar and with it."""
+    instead = "" if without[0] == with_jar[0] == WORKS else METHODS[name].instead
+    return f"| {code(name)} | {cells_of(without)} | {cells_of(with_jar)} | {instead} |"
 
 
 def beginning(sentence, words=12):
@@ -309,15 +326,17 @@ def code(name):
     return f"`` {name} ``" if "`" in name else f"`{name}`"
 
 
-def check(name, verdict, sentence):
+def check(name, verdict, sentence, *, has_jar=False):
     """Check that the record says this of a method; sentences of an older Spark are its own."""
-    expected = row(name, verdict, sentence)
+    (recorded,) = [cells for cells in rows_of(RECORD.read_text(encoding="utf-8")) if cells[0] == code(name)]
+    expected = recorded[3:5] if has_jar else recorded[1:3]
+    actual = cells_of((verdict, sentence)).split(" | ")
     if not pyspark.__version__.startswith("4.3."):
-        expected = expected.partition(f" | {verdict} | ")[0] + f" | {verdict} | "
-    assert expected in RECORD.read_text(encoding="utf-8"), (verdict, sentence)
+        expected, actual = expected[:1], actual[:1]
+    assert [cell.strip() for cell in actual] == [cell.strip() for cell in expected], (name, verdict, sentence)
 
 
-def record_of(told):
+def record_of(without, with_jar):
     head = [
         "# Spark's methods, in full",
         "",
@@ -325,9 +344,9 @@ def record_of(told):
         "",
     ]
     rows = [
-        "| method | here | what is said | instead |",
-        "|---|---|---|---|",
-        *(row(name, *told[name]) for name in METHODS),
+        "| method | without the jar | what is said | with the jar | what is said | instead |",
+        "|---|---|---|---|---|---|",
+        *(row(name, without[name], with_jar[name]) for name in METHODS),
     ]
     return "\n".join([*head, *rows, ""])
 
@@ -339,33 +358,57 @@ def rows_of(record):
 
 def page_of(page, record):
     """Return the page with the methods of the record by what becomes of them, and by what to write instead."""
-    by_outcome = {}
-    for name, verdict, _, instead in rows_of(record):
-        by_outcome.setdefault((verdict, instead.strip()), []).append(name)
-    works = ", ".join(by_outcome.pop((WORKS, "")))
-    rows = [f"| {', '.join(names)} | {verdict} | {instead} |" for (verdict, instead), names in by_outcome.items()]
-    lines = [f"These work: {works}.", "", "| method | here | write instead |", "|---|---|---|", *rows, ""]
+    works, only_with, left = [], {}, {}
+    for name, without, _, with_jar, _, instead in rows_of(record):
+        if with_jar != WORKS:
+            left.setdefault((with_jar, instead.strip()), []).append(name)
+        elif without != WORKS:
+            only_with.setdefault((without, instead.strip()), []).append(name)
+        else:
+            works.append(name)
+    lines = [f"These always work: {', '.join(works)}.", ""]
+    for title, groups, head in [
+        ("These work after `register(spark)`, or with the jar in `spark.jars`:", only_with, "without the jar"),
+        ("These do not work:", left, "here"),
+    ]:
+        rows = [f"| {', '.join(names)} | {verdict} | {instead} |" for (verdict, instead), names in groups.items()]
+        lines += [title, "", f"| method | {head} | write instead |", "|---|---|---|", *rows, ""]
     return "".join([page.split(BEGIN)[0], BEGIN, "\n".join(lines), END, page.split(END)[1]])
 
 
-def main():
-    """Call the methods in a classic session, or with ``--connect``, and write the table."""
+def outcomes_in(folder, *, connect=False, has_jar=False):
+    """Call the methods in a session of their own, and return their outcomes by name."""
     from pyspark.sql import SparkSession
 
+    builder = SparkSession.builder.remote("local[2]") if connect else SparkSession.builder.master("local[2]")
+    spark = builder.config("spark.sql.warehouse.dir", f"{folder}/warehouse").getOrCreate()
+    if has_jar:
+        from spark_arrow_ipc import register
+
+        register(spark)
+    (folder / "files").mkdir(parents=True)
+    prepare(folder / "files")
+    outcomes = {}
+    for name, method in here().items():
+        outcomes[name] = outcome(method, spark, folder / "files")
+        print(name, *outcomes[name], sep=" | ", flush=True)
+    spark.stop()
+    return outcomes
+
+
+def main():
+    """Call the methods in classic sessions and write the table; with ``--connect`` or ``--jar`` only print one side."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with tempfile.TemporaryDirectory() as folder:
-        connect = sys.argv[1:] == ["--connect"]
-        builder = SparkSession.builder.remote("local[2]") if connect else SparkSession.builder.master("local[2]")
-        spark = builder.config("spark.sql.warehouse.dir", f"{folder}/warehouse").getOrCreate()
-        prepare(Path(folder))
-        told = {}
-        for name, method in here().items():
-            told[name] = outcome(method, spark, Path(folder))
-            print(name, *told[name], sep=" | ", flush=True)
-        spark.stop()
-    if not connect:
-        RECORD.write_text(record_of(told), encoding="utf-8")
-        PAGE.write_text(page_of(PAGE.read_text(encoding="utf-8"), record_of(told)), encoding="utf-8")
+    flags = set(sys.argv[1:])
+    with tempfile.TemporaryDirectory() as name:
+        if flags:
+            outcomes_in(Path(name) / "one", connect="--connect" in flags, has_jar="--jar" in flags)
+            return
+        # The JVM of the first session has no jar, and that of the second keeps it until it ends.
+        without, with_jar = outcomes_in(Path(name) / "without"), outcomes_in(Path(name) / "with", has_jar=True)
+    record = record_of(without, with_jar)
+    RECORD.write_text(record, encoding="utf-8")
+    PAGE.write_text(page_of(PAGE.read_text(encoding="utf-8"), record), encoding="utf-8")
 
 
 if __name__ == "__main__":

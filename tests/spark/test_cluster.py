@@ -28,7 +28,9 @@ spark = (
     .getOrCreate()
 )
 spark.sparkContext.setLogLevel("OFF")
-frame = spark.read.format("arrowipc").option("maxPartitionBytes", "200k").load(path + "/in")
+def load():
+    return spark.read.format("arrowipc").option("maxPartitionBytes", "200k").load(path + "/in")
+frame = load()
 executors = frame.select(f.udf(lambda _: __import__("os").environ.get("SPARK_EXECUTOR_DIRS", ""), "string")("id").alias("e"))
 totals = frame.groupBy("word").agg(f.sum("id").alias("total"), f.count("*").alias("rows"))
 frame.withColumn("double", f.expr("id * 2")).write.format("arrowipc").mode("append").option("compression", "zstd").save(path + "/out")
@@ -38,7 +40,7 @@ print(json.dumps({
     "partitions": frame.rdd.getNumPartitions(),
     "executors": executors.distinct().count(),
     "totals": sorted(map(tuple, totals.collect())),
-    "both ways": both_ways(frame),
+    "both ways": both_ways(load),
     "back": list(back.agg(f.count("*"), f.sum("id"), f.sum("double"), f.countDistinct("word")).first()),
 }))
 spark.stop()

@@ -74,6 +74,10 @@ from spark_arrow_ipc import register
 register(spark)
 told["setting"] = spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch")
 told["hidden"] = spark.conf.get("spark.sql.redaction.options.regex")
+# The server has made the jar, and the session has it.
+(folder := Path(path, "with the jar")).mkdir()
+spark_methods.prepare(folder)
+told["methods with the jar"] = {name: spark_methods.outcome(method, spark, folder) for name, method in spark_methods.here().items()}
 print(json.dumps(told))
 spark.stop()
 """
@@ -100,7 +104,7 @@ def test_a_connect_client_reads_and_writes(tmp_path):
     told = json.loads(done.stdout.splitlines()[-1])
     error = told.pop("error")
     relative = told.pop("relative")
-    texts, methods = told.pop("mistakes"), told.pop("methods")
+    texts, methods, with_jar = told.pop("mistakes"), told.pop("methods"), told.pop("methods with the jar")
     assert told == {
         "schema": "struct<a:bigint,b:string>",
         "sum": {"sum(a)": 6, "count(b)": 2},
@@ -108,7 +112,7 @@ def test_a_connect_client_reads_and_writes(tmp_path):
         "written": [[2, None], [3, "z"]],
         "inserted": 3,
         "setting": "2147483647",
-        "hidden": "(?i:^storage[.])|(?i)url",
+        "hidden": "(?i:^(option[.])?storage[.])|(?i)url",
         "directories": ["p=1970-01-01 09%3A00%3A00", "p=1970-01-01 10%3A00%3A00"],
         "in the session's zone": [4, 5],
     }
@@ -121,3 +125,5 @@ def test_a_connect_client_reads_and_writes(tmp_path):
         mistakes.check(name, ways, tmp_path / "mistakes")
     for name, outcome in methods.items():
         spark_methods.check(name, *outcome)
+    for name, outcome in with_jar.items():
+        spark_methods.check(name, *outcome, has_jar=True)

@@ -289,7 +289,9 @@ def load(path, **more):
     return spark.read.format("arrowipc").options(**options, **more).load(f"{url}/{path}")
 def save(frame, path, mode):
     frame.write.format("arrowipc").mode(mode).options(**options).save(f"{url}/{path}")
-frame = load("t", maxPartitionBytes="6k", mergeSchema="true", where="id >= 100")
+def load_input():
+    return load("t", maxPartitionBytes="6k", mergeSchema="true", where="id >= 100")
+frame = load_input()
 executors = frame.select(f.udf(lambda _: __import__("os").environ.get("SPARK_EXECUTOR_DIRS", ""), "string")("id").alias("e"))
 save(frame.select("id", "word", (f.col("id") * 2).alias("double")), "out", "append")
 save(frame.groupBy("word").agg(f.count("*").alias("rows")).coalesce(1), "totals", "overwrite")
@@ -306,7 +308,7 @@ print(json.dumps({
     "application": spark.sparkContext.applicationId,
     "partitions": frame.rdd.getNumPartitions(),
     "executors": executors.distinct().count(),
-    "both ways": both_ways(frame),
+    "both ways": both_ways(load_input),
     "back": list(back.agg(f.count("*"), f.sum("id"), f.sum("double"), f.countDistinct("word")).first()),
 }))
 spark.stop()

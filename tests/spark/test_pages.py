@@ -11,6 +11,7 @@ import page_programs
 import pytest
 from fault_server import fault_server
 from page_programs import blocks, in_folder, missing, pages, printed_by
+from pushed import sql_session
 
 from spark_arrow_ipc import examples
 from spark_arrow_ipc.cli.main import main
@@ -49,6 +50,11 @@ def bucket(monkeypatch):
         yield server
 
 
+def drop_tables(spark):
+    for table in spark.catalog.listTables():
+        spark.sql(f"DROP {'VIEW' if table.isTemporary else 'TABLE'} `{table.name}`")
+
+
 def page_id(path):
     return path.relative_to(page_programs.ROOT).as_posix()
 
@@ -61,6 +67,9 @@ def test_the_programs_of_a_page(spark, settings, folder, monkeypatch, page):
     namespace = {"spark": spark}
     with contextlib.ExitStack() as stack:
         server = None
+        if page.name == "sql.md":
+            stack.enter_context(sql_session(spark))
+            stack.callback(drop_tables, spark)
         for number, block in enumerate(blocks(page)):
             if not page_programs.runs(block) or missing(block):
                 continue

@@ -109,6 +109,10 @@ for name in ("view_of_a_frame", "view_of_sql"):
     texts[f"describe {name}"] = printed(spark.sql(f"DESCRIBE EXTENDED {name}").show, 1000, False)
     texts[f"explain {name}"] = printed(spark.sql(f"EXPLAIN EXTENDED SELECT * FROM {name}").show, 1000, False)
     spark.table(name).collect()
+# Spark shows the options of CREATE TABLE in the plan of that statement, also those of its own formats.
+spark.sql(f"CREATE TABLE stored (id BIGINT) USING arrowipc OPTIONS ('storage.Pw' 'hunter3') LOCATION '{folder / 'stored'}'")
+for statement in ("DESCRIBE EXTENDED", "SHOW CREATE TABLE", "SHOW TBLPROPERTIES", "EXPLAIN EXTENDED SELECT * FROM"):
+    texts[statement] = str(spark.sql(f"{statement} stored").collect()).replace("hunter3", "hunter2")
 error_of("a column", frame.select, "absent")
 error_of("a task", frame.selectExpr("raise_error('x')").collect)
 error_of("a schema", spark.range(2).selectExpr("id AS x").write.format("arrowipc").options(**options).mode("append").save, target)

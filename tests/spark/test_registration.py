@@ -75,3 +75,38 @@ def test_saves_go_on_after_ctrl_c(tmp_path):
     )  # fmt: skip
     lost = [LOST, 3, None, "saved"], [LOST, 6, None, "saved"]
     assert done.stdout.splitlines()[-1:] == [str(["saved", *lost[0], *lost[1]])], done.stderr[-3000:]
+
+
+WITH_THE_JAR = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pyspark.sql import SparkSession
+from spark_arrow_ipc import register
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+register(spark)
+
+def use(session, name):
+    path = f"{sys.argv[1]}/{name}"
+    session.range(3).write.format("arrowipc").save(path)  # in the default mode, which Spark refuses for a Python source
+    return session.read.format("arrowipc").load(path).filter("id > 0").count()
+
+with ThreadPoolExecutor(1) as thread:
+    thread.submit(register, spark).result()
+    counts = [use(spark, "a"), use(spark.newSession(), "b"), thread.submit(use, spark, "c").result()]
+print(counts, spark.sql(f"SELECT count(*) FROM arrowipc.`{sys.argv[1]}/a`").collect()[0][0])
+spark.stop()
+"""
+
+
+@pytest.mark.exhaustive
+def test_all_threads_and_sessions_of_an_application_have_the_jar(tmp_path):
+    """The loader of `ADD JAR` would serve the thread that called it, and not the others."""
+    environment = quick_spark.environment() | {"PYTHONPATH": str(ROOT), "PYSPARK_SUBMIT_ARGS": quick_jvm.SUBMIT_ARGS}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_THE_JAR, str(tmp_path / "out")],
+        cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1:] == ["[2, 2, 2] 3"], done.stderr[-3000:]

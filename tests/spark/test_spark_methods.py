@@ -2,6 +2,7 @@
 
 import pytest
 import spark_methods
+from pushed import jar_of_this_thread
 
 
 @pytest.mark.exhaustive
@@ -10,6 +11,17 @@ def test_each_method_does_what_the_record_says(spark, tmp_path):
     spark_methods.prepare(tmp_path)
     for name, method in spark_methods.here().items():
         spark_methods.check(name, *spark_methods.outcome(method, spark, tmp_path))
+
+
+@pytest.mark.exhaustive
+def test_each_method_does_with_the_jar_what_the_record_says(spark, tmp_path):
+    spark_methods.prepare(tmp_path)
+    with jar_of_this_thread(spark):
+        outcomes = {
+            name: spark_methods.outcome(method, spark, tmp_path) for name, method in spark_methods.here().items()
+        }
+    for name, outcome in outcomes.items():
+        spark_methods.check(name, *outcome, has_jar=True)
 
 
 def test_the_record_has_no_other_rows():

@@ -43,7 +43,9 @@ from spark_arrow_ipc import aggregate, map_in_arrow
 
 folder = sys.argv[1]
 spark = SparkSession.builder.getOrCreate()
-frame = spark.read.format("arrowipc").option("maxPartitionBytes", "20k").load(folder + "/in")
+def load():
+    return spark.read.format("arrowipc").option("maxPartitionBytes", "20k").load(folder + "/in")
+frame = load()
 place = f.udf(lambda _: __import__("os").getcwd(), "string")
 workers = [row[0] for row in frame.select(place("id")).distinct().collect()]
 frame.withColumn("double", f.expr("id * 2")).write.format("arrowipc").mode("append").option("partitionBy", "word").save(folder + "/out")
@@ -55,7 +57,7 @@ if spark.version >= "4.2":  # before, Spark reads no stream from a Python source
     query = sink.trigger(availableNow=True).start(folder + "/streamed")
     query.awaitTermination()
     answer["batches"] = len(query.recentProgress)
-answer["both ways"] = both_ways(frame)
+answer["both ways"] = both_ways(load)
 
 def doubled(batches):
     import pyarrow.compute as pc

@@ -21,8 +21,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_arrow_ipc.dataset.write import WriteMode
-from spark_arrow_ipc.dataset.write.conflicts import Fits, NewSchema, is_left_out, look_beside, removed_files
-from spark_arrow_ipc.dataset.write.existing_files import existing_file
+from spark_arrow_ipc.dataset.write.conflicts import (
+    Fits,
+    NewSchema,
+    check_isolation,
+    is_in,
+    is_left_out,
+    look_beside,
+    removed_files,
+    touched_directories,
+)
+from spark_arrow_ipc.dataset.write.existing_files import existing_file, live_files
 from spark_arrow_ipc.dataset.write.hugging_face_layout import check_none_named
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.dataset.write.nested import check_alone
@@ -33,7 +42,7 @@ from spark_arrow_ipc.dataset.write.staged_file import (
     advised,
 )
 from spark_arrow_ipc.dataset.write.task import TaskOutput
-from spark_arrow_ipc.errors import CommitError, UnsupportedError, cut_repr, printable
+from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, UnsupportedError, cut_repr, printable
 from spark_arrow_ipc.storage.paths import above, name_of, split_url
 from spark_arrow_ipc.storage.storage import each
 from spark_arrow_ipc.table.bounds import bounds_batch
@@ -41,6 +50,7 @@ from spark_arrow_ipc.table.entry import Entry, Operation
 from spark_arrow_ipc.table.files import StagedFile
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import TableDirectory, data_file_name, is_text, is_visible
+from spark_arrow_ipc.table.snapshot import Snapshot
 from spark_arrow_ipc.table.state import State
 from spark_arrow_ipc.table.transaction import Phase, Transaction
 
@@ -52,6 +62,9 @@ OPERATIONS: Final = {
     WriteMode.OVERWRITE: Operation.OVERWRITE,
     WriteMode.DYNAMIC: Operation.OVERWRITE_PARTITIONS,
     WriteMode.REWRITE: Operation.REWRITE,
+    WriteMode.DELETE: Operation.DELETE,
+    WriteMode.UPDATE: Operation.UPDATE,
+    WriteMode.MERGE: Operation.MERGE,
 }
 
 _MAX_KEY_NBYTES: Final = 1024
@@ -82,6 +95,7 @@ def commit(
     write_empty: Callable[[], WrittenFile] | None,
     fits: Fits | None = None,
     schema: NewSchema | None = None,
+    is_changed: bool = True,
 ) -> CommitSummary:
     """Publish the files of all tasks and return a summary; an output is None if a task reported nothing.
 
@@ -89,7 +103,7 @@ def commit(
     and no file would be there, so that the table can be read. None if it may be left without files. `fits` compares
     the schema of a file with that of the new ones: files of the same schema that others add while a static overwrite
     runs stay; without it, they are a conflict. `schema` is that of the new files, for the log; None if that does not
-    change.
+    change. Without `is_changed` the new files have the rows of those that they would replace, and nothing is published.
 
     CommitError if nothing is published, or the storage did not confirm the entry, and whether it is there is unknown. The
     message says which. Faults after the entry are warnings. ConcurrentWriteError if another writer changed files that an
@@ -104,6 +118,9 @@ def commit(
     transaction = job.transaction()
     with _nothing_published(staging):
         files = _check_outputs(job, outputs)
+        if not is_changed:
+            transaction.abort()
+            return CommitSummary(staging.jobid, mode, published=False)
         is_placeholder = not files and write_empty is not None and _is_left_empty(job)
         if is_placeholder and write_empty is not None:
             files = _check_files(job, (write_empty(),))
@@ -161,6 +178,9 @@ class _Change:
         if intent.is_in(state) or is_left_out(job):
             return None
         check_alone(directory, state)
+        check_isolation(job, state)
+        if (intent.mode.changes_rows or intent.partition) and (self._is_placeholder or not self._named):
+            self._check_left()
         if intent.mode is not WriteMode.OVERWRITE:
             check_none_named(directory, state=state)
         beside = look_beside(job, state, self._schema, adds=bool(self._named), is_placeholder=self._is_placeholder)
@@ -181,12 +201,20 @@ class _Change:
             partition_columns=None if partition_columns is None else tuple(field.name for field in partition_columns),
             remove=removes,
             # Running reads go on with the files that a rewrite replaced.
-            retain=bool(removes) and (bool(retention) or (retention is None and intent.mode is WriteMode.REWRITE)),
+            retain=bool(removes) and (bool(retention) or (retention is None and intent.mode.replaces_chosen)),
             retention=intent.retention,
             token=intent.commit_token,
             batch=intent.query,
             layout=intent.layout or ("" if state.layout else None),
         )
+
+    def _check_left(self) -> None:
+        """Raise if others added or removed files, so that a table that is left without rows has no file or one too many."""
+        if _is_left_empty(self._job) != self._is_placeholder:
+            raise ConcurrentWriteError(
+                "another writer added or removed files since this job was planned; nothing is published, run it again",
+                path=self._job.staging.root,
+            )
 
 
 def _finish(job: JobPlan, transaction: Transaction) -> None:
@@ -353,6 +381,13 @@ def _is_left_empty(job: JobPlan) -> bool:
     if job.intent.mode is WriteMode.OVERWRITE:
         return True
     directory = job.staging.directory
+    if job.intent.partition:
+        paths = [file.path for file in live_files(Snapshot.open(directory))]
+        touched = touched_directories(job.intent, (), paths)
+        return all(is_in(path, touched) for path in paths)
+    if job.intent.mode.changes_rows:
+        snapshot = live_files(Snapshot.open(directory))
+        return {file.path for file in snapshot} <= {file.path for file in job.intent.snapshot}
     return existing_file(directory, read_state(directory)) is None
 
 

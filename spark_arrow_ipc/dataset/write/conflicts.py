@@ -5,6 +5,8 @@ compared with that one:
 
 - A job that replaces files conflicts with others that changed these files (`removed_files`; `Transaction.commit` compares the
   files themselves). Files that others add while a static overwrite runs stay, where they fit beside the new ones.
+- A statement that changes rows relies on all rows that it has read, also on those that it does not change: it conflicts with
+  entries that may have added rows for it (`check_isolation`).
 - A job that keeps files conflicts with others whose partition columns or schema do not fit (`look_beside`). Where others
   added columns that may be null, or wider types, nothing of the job has to change: its entry says that reads have both.
 
@@ -34,11 +36,19 @@ from spark_arrow_ipc.dataset.write.existing_files import (
     live_files,
     partition_columns,
 )
-from spark_arrow_ipc.dataset.write.job_plan import JobPlan
-from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, OptionError, SchemaMismatchError, join_texts
+from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, JobPlan
+from spark_arrow_ipc.errors import (
+    ArrowIpcError,
+    ConcurrentWriteError,
+    NoFilesError,
+    OptionError,
+    SchemaMismatchError,
+    join_texts,
+)
 from spark_arrow_ipc.storage.paths import SEPARATOR, above, parent
 from spark_arrow_ipc.table.encoded_schema import encode_schema
-from spark_arrow_ipc.table.entry import Removed
+from spark_arrow_ipc.table.entry import Operation, Removed
+from spark_arrow_ipc.table.log import read_after, read_state
 from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.snapshot import Snapshot, removal_of
 from spark_arrow_ipc.table.state import State
@@ -88,7 +98,7 @@ def removed_files(job: JobPlan, state: State, directories: Collection[str], fits
     added = [
         path for path, number in zip(state.files.paths, state.files.numbers.tolist(), strict=True) if number > job.base
     ]
-    if intent.mode is WriteMode.REWRITE:
+    if intent.mode.replaces_chosen:
         replaced, added = intent.snapshot, []
     elif intent.mode is WriteMode.OVERWRITE:
         replaced = intent.snapshot
@@ -96,10 +106,7 @@ def removed_files(job: JobPlan, state: State, directories: Collection[str], fits
         if state.last_removal <= job.base and may_stay(directory, state, added, intent.partition_by, fits):
             added = []
     elif intent.mode is WriteMode.DYNAMIC:
-        touched = set(directories)
-        if intent.partition_by:
-            existing = {parent(path) for path in (*(file.path for file in intent.snapshot), *added)}
-            touched |= PartitionValues(intent.partition_by).same(touched, existing)
+        touched = touched_directories(intent, directories, added)
         replaced = [file for file in intent.snapshot if is_in(file.path, touched)]
         added = [path for path in added if is_in(path, touched)]
     else:
@@ -112,6 +119,48 @@ def removed_files(job: JobPlan, state: State, directories: Collection[str], fits
         )
     check_no_links(directory, replaced)
     return tuple(_removal(directory, state, file) for file in replaced)
+
+
+def touched_directories(intent: CommitIntent, directories: Collection[str], added: Sequence[str]) -> set[str]:
+    """Return the relative directories whose files a dynamic overwrite replaces."""
+    touched = {intent.partition} if intent.partition else set(directories)
+    if intent.partition_by:
+        levels = len(intent.partition.split("/")) if intent.partition else len(intent.partition_by)
+        existing = {parent(path) for path in (*(file.path for file in intent.snapshot), *added)}
+        touched |= PartitionValues(intent.partition_by[:levels]).same(touched, existing)
+    return touched
+
+
+_AROUND_ROWS: Final = frozenset({Operation.APPEND, Operation.REWRITE, Operation.DELETE, Operation.UPDATE})
+_AROUND_TABLES: Final = frozenset({Operation.REWRITE})
+"""Operations of entries that may come between the read and the commit of a statement, as the result is that of running both
+one after the other: of a statement that depends on single rows, and of one that depends on all rows of the table. An append
+comes after a DELETE or UPDATE, which has not read its rows. DELETE and UPDATE of different files may change places. A MERGE
+inserts rows because no row matches, so that it must have read all rows, and others may not have missed those that it adds."""
+
+_MAINTENANCE: Final = frozenset({Operation.EXPIRE, Operation.CLOSE})
+
+
+def check_isolation(job: JobPlan, state: State) -> None:
+    """Raise if entries between the read of a statement and a state may have added or removed rows that it relies on."""
+    intent, directory = job.intent, job.staging.directory
+    reads_all = intent.reads_all or intent.mode is WriteMode.MERGE
+    if not (reads_all or intent.mode.changes_rows) or state.number == job.base:
+        return
+    may_precede = _AROUND_TABLES if reads_all else _AROUND_ROWS
+    words = f"since this {intent.mode.value} has read the table; nothing is published, run it again"
+    try:
+        base = read_state(directory, job.base) if job.base else State(state.table)
+        entries = () if base is None else read_after(directory, base, state.number, state.number)
+    except NoFilesError as error:
+        raise ConcurrentWriteError(
+            f"the log no longer has all entries {words} ({error.message})", path=directory.root
+        ) from error
+    for entry in entries:
+        if entry.operation not in may_precede | _MAINTENANCE:
+            raise ConcurrentWriteError(
+                f"log entry {entry.number} ({entry.operation}) was committed {words}", path=directory.root
+            )
 
 
 def _removal(directory: TableDirectory, state: State, file: LiveFile) -> Removed:
@@ -138,6 +187,8 @@ def look_beside(
     intent, directory = job.intent, job.staging.directory
     if not adds:
         return Beside()
+    if is_placeholder and intent.mode.changes_rows:  # it replaces the last file
+        return Beside(None, "" if new is None else encode_schema(new.placeholder, directory.root))
     keeps = intent.mode is not WriteMode.OVERWRITE and (intent.partition_by is not None or new is not None)
     existing = existing_file(directory, state) if keeps else None
     try:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.types import Field
@@ -27,7 +27,14 @@ from spark_arrow_ipc.dataset.write.existing_files import (
 from spark_arrow_ipc.dataset.write.hugging_face_layout import check_layout, check_none_named
 from spark_arrow_ipc.dataset.write.nested import check_none_above, check_none_below
 from spark_arrow_ipc.dataset.write.staged_file import Staging, advised
-from spark_arrow_ipc.errors import CommitError, OptionError, UnsupportedError, error_context, join_texts
+from spark_arrow_ipc.errors import (
+    CommitError,
+    ConcurrentWriteError,
+    OptionError,
+    UnsupportedError,
+    error_context,
+    join_texts,
+)
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import above, parent
 from spark_arrow_ipc.storage.storage import Kind, Storage
@@ -46,8 +53,15 @@ Choose: TypeAlias = Callable[[tuple[LiveFile, ...]], Sequence[LiveFile]]
 CheckSchema: TypeAlias = Callable[[Schema, str], None]
 """Callback that gets the schema of what a job keeps, with a path for errors, and raises if new files do not fit."""
 
-_REPLACES_ALL: Final = (WriteMode.OVERWRITE, WriteMode.REWRITE)
+_REPLACES_ALL: Final = frozenset({WriteMode.OVERWRITE, *(mode for mode in WriteMode if mode.replaces_chosen)})
 """Modes that replace all files of their snapshot, so that nothing of it has to fit beside the new files."""
+
+
+class ReadState(NamedTuple):
+    """The state of a table at an earlier read, on which a job relies: of a directory without a log both are empty."""
+
+    table: str = ""  # the table's id
+    number: int = 0  # of its newest entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,8 @@ class CommitIntent:
     # The partition columns, outermost first; empty without partitions. A job that keeps existing files must have
     # theirs. None: not checked.
     partition_by: tuple[Field, ...] | None = None
+    # For a dynamic overwrite: the relative directory whose files it replaces; empty for the directories of its new files.
+    partition: str = ""
     retention: int | None = (
         None  # seconds that the table retains entries and removed files from now on; None: as before
     )
@@ -70,6 +86,7 @@ class CommitIntent:
     is_new_batch: bool = False  # whether it is certain that no earlier attempt has committed it
     layout: str = ""  # of a table of which JSON files name the files that count (`hugging_face.LAYOUT`); empty for none
     application: str = ""  # who runs the job, for the history of the table
+    reads_all: bool = False  # whether the new rows depend on all rows of the table, so that others must not add any
 
     def is_in(self, state: State | None) -> bool:
         """Return whether a state has the token, or this batch of the query; raise if it has a later batch."""
@@ -123,13 +140,15 @@ def plan_job(
     storage: Storage | None = None,
     check_existing: CheckSchema | None = None,
     choose: Choose | None = None,
+    read: ReadState | None = None,
 ) -> JobPlan:
     """Plan a write and make its directories; the intent of the plan has the files to replace, too.
 
     The table's directory is made if it does not exist, in the storage that `path` names unless it is given.
     `check_existing` is called with the schema that a read has of the files that the job keeps, if there are any.
     `choose` is for a rewrite: called with the files that a reader sees now, sorted by path, it returns those that the
-    job replaces; without it these are all of them. If there are none, there is nothing to do.
+    job replaces; without it these are all of them. If there are none, there is nothing to do, except for a merge. `read` is
+    the state on which a job relies that has read the table before; by default that of this call.
 
     OptionError if the path is a file or a dangling link, `if_exists` is given for a mode other than append, or the
     partition columns differ from those of the files that the job keeps. UnsupportedError if no storage has the path's
@@ -148,13 +167,14 @@ def plan_job(
     directory.check()
     check_none_above(directory)
     state, files = _read_files(directory, intent) if is_there else (None, ())
+    _check_unchanged(directory, state, read)
     if is_there:
         _check_below(directory, state, replaces=mode is not WriteMode.APPEND)
-    if files and choose is not None:
+    if files is not None and choose is not None:
         files = tuple(sorted(choose(files), key=lambda file: file.path))
     if mode in _REPLACES_ALL:
         check_no_links(directory, files or ())
-    if files is None or (mode is WriteMode.REWRITE and not files):
+    if files is None or (mode.replaces_chosen and mode is not WriteMode.MERGE and not files):
         return JobPlan(staging, intent, skip=True)
     if intent.layout:
         check_layout(directory)
@@ -168,7 +188,8 @@ def plan_job(
     if mode in _REPLACES_ALL:  # which partitions a dynamic overwrite replaces is known when its tasks are done
         directory.storage.check_delete([directory.path(file.path) for file in files])
     base = _begin(staging, state)
-    return JobPlan(staging, replace(intent, snapshot=files), table=base.table, base=base.number)
+    number = base.number if read is None else read.number
+    return JobPlan(staging, replace(intent, snapshot=files), table=base.table, base=number)
 
 
 def plan_batch(staging: Staging, intent: CommitIntent, *, check_existing: CheckSchema | None = None) -> JobPlan:
@@ -212,6 +233,14 @@ def check_is_no_file(storage: Storage, root: str) -> bool:
     if status is not None and status.kind is not Kind.DIRECTORY:
         raise OptionError("a table is a directory, and this is a file; give another path", path=root)
     return status is not None
+
+
+def _check_unchanged(directory: TableDirectory, state: State | None, read: ReadState | None) -> None:
+    """Raise if the table that a job has read was removed, or put back from a copy."""
+    if read is not None and read.table and (state is None or state.table != read.table or state.number < read.number):
+        raise ConcurrentWriteError(
+            "the table was removed, or put back from a copy, since it was read; nothing is written", path=directory.root
+        )
 
 
 def _read_files(directory: TableDirectory, intent: CommitIntent) -> tuple[State | None, tuple[LiveFile, ...] | None]:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, NoReturn, Unpack
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import types as s
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -24,6 +24,7 @@ from spark_arrow_ipc.spark.options.keywords import FunctionKeywords
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read
 from spark_arrow_ipc.spark.options.values import Nanoseconds
 from spark_arrow_ipc.spark.process import short_errors
+from spark_arrow_ipc.spark.session_settings import CATALOG, CATALOG_CLASS
 
 # The data source of one function: a class that is made for it, and the reader that runs it in tasks.
 #
@@ -34,7 +35,9 @@ from spark_arrow_ipc.spark.process import short_errors
 #
 # Spark's schema describes the function's output. The function reads the schema of ``load``, or the columns that the
 # caller names.
-_PREFIX = "arrowipc_map_"  # also in push_down/java/MappedTable.java
+#
+# Where the session has the jar, the JVM's source ``arrowipc_function`` reads by that class and hands over columns.
+_PREFIX = "arrowipc_map_"
 
 
 @dataclass(frozen=True)
@@ -228,13 +231,15 @@ def load_mapped(
     if mapping.name not in registered:
         spark.dataSource.register(mapping_source(mapping))
         registered.add(mapping.name)
-    return _load(spark, mapping.name, path, options)
+    if spark.conf.get(CATALOG, None) != CATALOG_CLASS:
+        return _reader(spark, mapping.name, path, options).load()
+    return _reader(spark, "arrowipc_function", path, options).option("arrowipc.function", mapping.name).load()
 
 
 def load_plain(spark: SparkSession, path: Paths, options: Mapping[str, Any]) -> DataFrame:
     """Return the DataFrame of ``load(path)``; parameters as for `map_in_arrow`."""
-    return _load(spark, ArrowIpcDataSource.name(), path, options)
+    return _reader(spark, ArrowIpcDataSource.name(), path, options).load()
 
 
-def _load(spark: SparkSession, name: str, path: Paths, options: Mapping[str, Any]) -> DataFrame:
-    return spark.read.format(name).options(**strings_of_read(path, options)).load()
+def _reader(spark: SparkSession, name: str, path: Paths, options: Mapping[str, Any]) -> DataFrameReader:
+    return spark.read.format(name).options(**strings_of_read(path, options))

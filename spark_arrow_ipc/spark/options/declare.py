@@ -154,6 +154,7 @@ class Use(Flag):
     TAIL = auto()  # a stream of one growing file
     COUNT = auto()  # `count` from headers, without tasks: options that do not change the number of rows
     COMPACTION = auto()  # options that change neither rows nor types
+    CHANGE = auto()  # DELETE, UPDATE and MERGE: options of the table that leave out no rows and no columns
     JOB = auto()  # a batch write
     QUERY = auto()  # a streaming write, of which each batch is a job
 

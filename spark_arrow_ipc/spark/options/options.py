@@ -123,10 +123,20 @@ READING = Side("reading", "read", d.options_by_attribute(ReadOptions))
 STREAMING = Side("reading streams", "read as a stream", d.options_by_attribute(StreamOptions))
 WRITING = Side("writing", "written", d.options_by_attribute(SparkWriteOptions), takes_query=True)
 
-_STREAM_READING = Side(STREAMING.doing, STREAMING.done, {**READING.attributes, **STREAMING.attributes})
+STREAM_READING = Side(STREAMING.doing, STREAMING.done, {**READING.attributes, **STREAMING.attributes})
 
 OPTIONS: tuple[Option, ...] = tuple({option.name: option for option in (*READING, *STREAMING, *WRITING)}.values())
 """All options of this release, in the order of the documentation."""
+
+
+def options_of(mapping: Mapping[str, str], *sides: Side) -> dict[str, str]:
+    """Return the options of a table without those that only other sides apply; unknown ones stay, to be refused."""
+    others = [side for side in (READING, STREAMING, WRITING) if side not in sides]
+    return {
+        key: string
+        for key, string in mapping.items()
+        if any(side.option(key) for side in sides) or not any(other.option(key) for other in others)
+    }
 
 
 def parse_read(mapping: Mapping[str, str]) -> ReadOptions:
@@ -136,7 +146,7 @@ def parse_read(mapping: Mapping[str, str]) -> ReadOptions:
 
 def parse_stream(mapping: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:
     """Parse the options of reading a stream, which include the options of a read."""
-    values = _parse(mapping, _STREAM_READING, WRITING)
+    values = _parse(mapping, STREAM_READING, WRITING)
     of_read = {name: value for name, value in values.items() if name in READING.attributes}
     options = _read_options(mapping, of_read)
     if options.reads_servers:
@@ -193,19 +203,32 @@ def find_misapplied(
 
 def of_compactions() -> list[Option]:
     """Return the options of a compaction, for its read and its write, each once."""
-    both = (option for side in (READING, WRITING) for option in side if Use.COMPACTION in option.applies)
+    return _of_both_sides(Use.COMPACTION)
+
+
+def _of_both_sides(use: Use) -> list[Option]:
+    both = (option for side in (READING, WRITING) for option in side if use in option.applies)
     return list({option.name: option for option in both}.values())
 
 
-def check_compacted(keys: Iterable[str]) -> None:
-    """Refuse options that could change the rows."""
-    names = {option.name for option in of_compactions()}
+_IN_PLACE: Final = {
+    Use.COMPACTION: "could change rows, types or partitions, and a compaction keeps them; remove it, or use rewrite",
+    Use.CHANGE: (
+        "leaves out rows or columns, or reads or writes them in another way, and DELETE, UPDATE and MERGE replace complete "
+        "files; remove it from the options of the table. Nothing is changed"
+    ),
+}
+"""By a use that replaces files in place: why it refuses other options."""
+
+
+def check_in_place(keys: Iterable[str], use: Use) -> None:
+    """Refuse options that could change rows which are to stay as they are."""
+    names = {option.name for option in _of_both_sides(use)}
     for key in keys:
-        options = [side.option(key) for side in (READING, WRITING)]
-        if not any(option is not None and option.name in names for option in options):
-            raise OptionError(
-                f"the option {key} could change rows, types or partitions, which compact never does; remove it, or use rewrite"
-            )
+        options = list(filter(None, (side.option(key) for side in (READING, WRITING))))
+        if not any(option.name in names for option in options):
+            name = options[0].name if options else cut_repr(key, _SHOWN)[1:-1]  # a catalog has names in lower case
+            raise OptionError(f"the option {name} {_IN_PLACE[use]}")
 
 
 def is_for_streams(mapping: Mapping[str, str]) -> bool:

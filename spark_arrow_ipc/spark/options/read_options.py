@@ -38,7 +38,7 @@ from spark_arrow_ipc.storage.storage import Storage
 PATH = d.Option(
     values.not_blank, None, "a path", "/data/flights",
     "The file or directory; `load(path)` and `save(path)` set it.",
-    name="path", kind=d.PATH, applies=Use.READS | Use.COUNT | Use.WRITES,
+    name="path", kind=d.PATH, applies=Use.READS | Use.COUNT | Use.WRITES | Use.CHANGE,
 )  # fmt: skip
 _PATHS = d.Option(
     values.paths, None, "a JSON array of paths", '["/data/2023", "/data/2024"]',
@@ -82,61 +82,61 @@ class ReadOptions:
         applies=Use.BATCH | Use.HEADERS,
     )
     max_partition_bytes: int = d.byte_size(
-        "128m", "The most file bytes that one Spark task reads.", applies=Use.FILES | Use.COUNT
+        "128m", "The most file bytes that one Spark task reads.", applies=Use.FILES | Use.COUNT | Use.CHANGE
     )
     max_batch_bytes: int = d.byte_size(
         "2g",
         "The most memory for one record batch in the file, and for one row in Spark; a dictionary value counts each "
         "time that it occurs. More is an error ([limits.md](limits.md)).",
-        applies=Use.READS | Use.COUNT | Use.COMPACTION,
+        applies=Use.READS | Use.COUNT | Use.COMPACTION | Use.CHANGE,
     )
     min_partition_num: int | None = d.optional_count(
         "200",
         "The number of tasks to aim for; by default one for each CPU of the driver.",
-        applies=Use.LISTED | Use.SERVER | Use.COUNT,
+        applies=Use.LISTED | Use.SERVER | Use.COUNT | Use.CHANGE,
     )
     validation: Validation = d.word(
         Validation.FULL,
         "`full` checks structure and values (UTF-8, offsets, indices); `structural` checks only structure: only for "
         "files that you trust.",
-        applies=Use.READS | Use.COUNT | Use.COMPACTION,
+        applies=Use.READS | Use.COUNT | Use.COMPACTION | Use.CHANGE,
     )
     verify_checksums: bool = d.flag(
         "true",
         "Checks the bytes read against the checksums in footers; a difference is an error.",
-        applies=Use.LISTED | Use.COUNT | Use.COMPACTION,
+        applies=Use.LISTED | Use.COUNT | Use.COMPACTION | Use.CHANGE,
     )
     nanoseconds: Nanoseconds = d.word(
         Nanoseconds.FLOOR,
         "Spark has microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses values "
         "that would be rounded, `long` returns the stored integer.",
-        applies=Use.READS | Use.COUNT,
+        applies=Use.READS | Use.COUNT | Use.CHANGE,
     )
     times: Times = d.word(
         Times.NOTED,
         "Reads a time of day as `time` (computing with it needs `spark.sql.timeType.enabled`), `interval` since "
         "midnight, or `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as "
         "`interval`.",
-        applies=Use.READS | Use.COUNT,
+        applies=Use.READS | Use.COUNT | Use.CHANGE,
     )
     extension_types: ExtensionTypes = d.word(
         ExtensionTypes.CONVERT,
         "`convert` reads arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and arrow.parquet.variant "
         "as Spark types; `tensor` also tensors as structs, `geometry` also [GEOMETRY and "
         "GEOGRAPHY](types.md#geometries). `all` converts all of these, `storage` none.",
-        applies=Use.READS | Use.COUNT,
+        applies=Use.READS | Use.COUNT | Use.CHANGE,
     )
     timestamps_with_offset: TimestampsWithOffset = d.word(
         TimestampsWithOffset.TIMESTAMP,
         "Reads arrow.timestamp_with_offset as `timestamp` (the instant), `string` (ISO 8601 with the offset) or "
         "`struct` (the instant, and the offset in minutes).",
-        applies=Use.READS | Use.COUNT,
+        applies=Use.READS | Use.COUNT | Use.CHANGE,
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,
         "Reads lists of integers or floats as `array`, or as `binary`: the little-endian numbers, which reach Spark "
         "[in less than half the time](functions.md#vectors).",
-        applies=Use.FILES | Use.COUNT,
+        applies=Use.FILES | Use.COUNT | Use.CHANGE,
     )
     recursive_file_lookup: bool = d.flag(
         "false",
@@ -175,7 +175,7 @@ class ReadOptions:
     partition_type_inference: bool = d.flag(
         "true",
         "Infers the types of partition columns from their values; otherwise they are strings.",
-        applies=Use.LISTED | Use.COUNT,
+        applies=Use.LISTED | Use.COUNT | Use.CHANGE,
     )
     time_zone: str | None = d.optional(
         values.time_zone,
@@ -183,18 +183,18 @@ class ReadOptions:
         "Europe/Berlin",
         "The zone of timestamps without a zone in options and directory names. By default, `where` uses the session's "
         "zone, and timestamps in directory names are `timestamp_ntz`.",
-        applies=Use.READS | Use.COUNT | Use.COMPACTION,
+        applies=Use.READS | Use.COUNT | Use.COMPACTION | Use.CHANGE,
     )
     merge_schema: bool = d.flag(
         "false",
         "Merges the schemas of all files: missing columns are null, types widen. Otherwise [the newest log entry or "
         "file](writing.md#columns-and-types) sets the schema.",
-        applies=Use.FILES | Use.COUNT,
+        applies=Use.FILES | Use.COUNT | Use.CHANGE,
     )
     missing_columns: MissingColumns = d.word(
         MissingColumns.NULL,
         "A column that a file lacks is `null` or an `error`; with `mergeSchema`, it is always null.",
-        applies=Use.READS,
+        applies=Use.READS | Use.CHANGE,
     )
     ignore_corrupt_files: bool = d.flag(
         "false",
@@ -218,7 +218,7 @@ class ReadOptions:
     memory_map: bool = d.flag(
         "false",
         "Maps files into memory; truncating a file during the read crashes the worker.",
-        applies=Use.FILES | Use.COUNT | Use.COMPACTION,
+        applies=Use.FILES | Use.COUNT | Use.COMPACTION | Use.CHANGE,
     )
     token: str | None = d.secret(
         "a string",
@@ -226,12 +226,16 @@ class ReadOptions:
         "The token for a table server ([dissociated.md](dissociated.md)). Errors never show it.",
         applies=Use.SERVER,
     )
-    storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.FILES | Use.COUNT | Use.COMPACTION)
+    storage: tuple[tuple[str, str], ...] = d.secret_pairs(
+        *STORAGE, applies=Use.FILES | Use.COUNT | Use.COMPACTION | Use.CHANGE
+    )
     # Rewrites and compactions raise an error if another stream follows a stream's end, so that they lose no rows; reads warn.
     concatenated_streams: ConcatenatedStreams = d.internal(default=ConcatenatedStreams.WARN)
     # One task reads at most so many small files: opening one costs this part of the task's bytes, or 4 MiB.
     most_files_a_task: int = d.internal(default=32)
     is_exact: bool = d.internal(default=False)  # whether changing a value is an error, for rewrites
+    may_be_empty: bool = d.internal(default=False)  # whether a path without anything is a table without rows
+    marks_partition_columns: bool = d.internal(default=False)  # in their metadata, for the source of the JVM
 
     @property
     def reads_servers(self) -> bool:

@@ -38,7 +38,7 @@ class SparkWriteOptions:
         "zstd",
         "The compression of buffers.",
         kind=d.one_of_words(values.CODECS),
-        applies=Use.WRITES | Use.COMPACTION,
+        applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     compression_level: int | None = d.optional(
         values.integer,
@@ -46,31 +46,33 @@ class SparkWriteOptions:
         "9",
         "The level of `compression`; by default the library's default.",
         kind=d.INTEGER,
-        applies=Use.WRITES | Use.COMPACTION,
+        applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     record_batch_rows: int = d.count(
-        "65536", "The most rows in a record batch, which has about 64 MiB at most.", applies=Use.WRITES | Use.COMPACTION
+        "65536",
+        "The most rows in a record batch, which has about 64 MiB at most.",
+        applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     ipc_format: Format = d.word(
         Format.FILE,
         "`file` (random access, `.arrow`) or `stream` (`.arrows`).",
-        applies=Use.WRITES | Use.COMPACTION,
+        applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     partition_by: tuple[ColumnPath, ...] | None = d.column_list(
         "year, month",
         "Columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order.",
-        applies=Use.WRITES,
+        applies=Use.WRITES | Use.CHANGE,
     )
     max_records_per_file: int | None = d.limit(
         "1000000",
         "The most rows in a file; by default, or with 0, any number.",
-        applies=Use.WRITES | Use.COMPACTION,
+        applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     max_file_bytes: int | None = d.optional_byte_size(
         "512m",
         "The most bytes in a file, which has at least one record batch. In an object store the default is 1g, the "
         "limit 5,000,000,000.",
-        applies=Use.WRITES | Use.COMPACTION,
+        applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.column_list_or(
         DictionaryColumns.NONE,
@@ -102,14 +104,14 @@ class SparkWriteOptions:
         "a string",
         "flights of 2023",
         "`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case.",
-        applies=Use.WRITES | Use.COMPACTION,
+        applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     statistics: Statistics | tuple[ColumnPath, ...] = d.column_list_or(
         Statistics.AUTO,
         "id, at",
         "Columns that get statistics in the footer, for `where`: null count, minimum and maximum per record batch. `auto` "
         "takes the first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none.",
-        applies=Use.WRITES | Use.COMPACTION,
+        applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     partition_overwrite_mode: PartitionOverwriteMode = d.word(
         PartitionOverwriteMode.STATIC,
@@ -124,18 +126,18 @@ class SparkWriteOptions:
     schema_check: SchemaCheck = d.word(
         SchemaCheck.MERGE,
         "The columns that an append or a dynamic overwrite [may have](writing.md#columns-and-types).",
-        applies=Use.WRITES,
+        applies=Use.WRITES | Use.CHANGE,
     )
     case_sensitive: bool = d.flag(
         "false",
         "Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`.",
-        applies=Use.WRITES | Use.COMPACTION,
+        applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     retention: int | None = d.optional_duration(
         "7d",
         "How long the table retains log entries and removed files, for time travel, streams and reads that were planned "
         "earlier, until a job sets another value. If no job has set it, entries are retained for 7 days, and removed files are deleted.",
-        applies=Use.WRITES | Use.COMPACTION,
+        applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     commit_token: str | None = d.optional(
         values.token,
@@ -149,13 +151,13 @@ class SparkWriteOptions:
         "false",
         "Writes columns with the Arrow types that they were read from; anything that cannot be restored exactly is "
         "an error ([types.md](types.md#back-to-the-types-that-were-read)).",
-        applies=Use.WRITES,
+        applies=Use.WRITES | Use.CHANGE,
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,
         "With `binary`, a binary column whose metadata describes lists of numbers is written as lists; with `array` it "
         "stays binary.",
-        applies=Use.WRITES,
+        applies=Use.WRITES | Use.CHANGE,
     )
     layout: Layout = d.word(
         Layout.PLAIN,
@@ -164,7 +166,7 @@ class SparkWriteOptions:
         "true.",
         applies=Use.JOB,
     )
-    storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION)
+    storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION | Use.CHANGE)
 
     def check(self) -> None:
         """Refuse options that contradict each other or the path."""

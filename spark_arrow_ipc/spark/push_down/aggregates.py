@@ -1,4 +1,4 @@
-"""Partial aggregates of a narrowed scan, which Spark's optimizer requests and `spark.functions` computes.
+"""Partial aggregates of a narrowed scan, which Spark requests and `spark.functions` computes.
 
 Sums, differences and products of decimals are computed by pyarrow, exactly, a column at a time. Spark decides the type of
 each result, and pushes only expressions in ANSI mode whose type has all digits behind the point. A result with more digits
@@ -81,21 +81,19 @@ def with_computed(
 ) -> Iterator[PyArrowBatch]:
     """Yield batches with additional columns, one for each expression."""
     for batch in batches:
-        added = [_compute(i, node, batch, type_) for i, (node, type_) in enumerate(zip(nodes, types, strict=True))]
+        added = [_compute(node, batch, type_) for node, type_ in zip(nodes, types, strict=True)]
         columns = [*batch.columns, *added]
         yield pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
 
 
-def _compute(number: int, node: Mapping[str, Any], batch: PyArrowBatch, type_: pa.DataType) -> pa.Array:
+def _compute(node: Mapping[str, Any], batch: PyArrowBatch, type_: pa.DataType) -> pa.Array:
     column, bound = _evaluate(node, batch)
     # The bound is cheap, and only a column that it does not rule out is searched.
     if bound >= 10**type_.precision and greatest(column, column.type.scale) >= 10**type_.precision:
         most = Decimal(10**type_.precision).scaleb(-type_.scale, _EXACT)
         value = next(value for value in column.to_pylist() if value is not None and value.copy_abs() >= most)
         shown = _SHOWN.get(node["name"], _EXACT).create_decimal(value)
-        raise OptionError(
-            f"expression {number} overflows: {shown:f} does not fit decimal({type_.precision},{type_.scale})"
-        )
+        raise OptionError(f"an expression overflows: {shown:f} does not fit decimal({type_.precision},{type_.scale})")
     return relabel(column.cast(pa.decimal128(_DIGITS, type_.scale)), type_)
 
 

@@ -30,7 +30,7 @@ from spark_arrow_ipc.spark.read.row_filter import predicate_fields
 from spark_arrow_ipc.spark.read.where import RowSelection
 
 Node: TypeAlias = Mapping[str, Any]
-"""A condition as the rule writes it: ``{"name", "children"}``, ``{"column"}``, or ``{"type", "value"}``."""
+"""A condition as the JVM writes it: ``{"name", "children"}``, ``{"column"}``, or ``{"type", "value"}``."""
 
 
 def narrow_selection(

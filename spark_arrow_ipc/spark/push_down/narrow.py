@@ -1,6 +1,6 @@
 """Tasks of a narrowed scan: read the required columns, and the rows that pushed conditions do not exclude.
 
-Step 4 of `push_down` pickles a call of `command`. A worker loads it instead of the function that Spark's planner made for
+Step 3 of `push_down` pickles a call of `command`. A worker loads it instead of the function that Spark's planner made for
 the complete read, so a narrowed scan needs no planner process. Partitions come from the complete read. Two classes wrap
 them: `Filtered` adds the conditions that a join found at run time, and `Combined` gives several partitions to one task,
 which computes their aggregates from headers.
@@ -21,7 +21,9 @@ from pyspark.sql.datasource import InputPartition
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource, read_options, reader_of
+from spark_arrow_ipc.spark.options.options import READING
 from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
+from spark_arrow_ipc.spark.read.exact import exact_reading
 from spark_arrow_ipc.spark.read.reader import Answers, ArrowIpcBatchReader, ArrowIpcInputPartition, SessionCheck
 
 if TYPE_CHECKING:
@@ -39,7 +41,11 @@ def command(
     )
     data_source: ArrowIpcDataSource = pickle.loads(source)  # noqa: S301 - Spark's planner pickled it in this session
     # The option `columns` has chosen the columns of the frame, and `schema` chooses among them.
-    options = replace(read_options(data_source.options), columns=None)
+    options = replace(read_options(data_source.options_of(READING)), columns=None)
+    if not {*map(str.lower, schema.names)} & METADATA_COLUMNS.keys() <= {*map(str.lower, frame.names)}:
+        options = replace(options, metadata_columns=True)
+    if parsed.get("isExact"):
+        options = exact_reading(options, {name.lower() for name in data_source.options})
     reader = reader_of(options)(schema, options)
     if isinstance(reader, ArrowIpcBatchReader) and _differ_in_case(frame):
         # The complete read has all columns of such a name, and Spark requests one by its exact name.
@@ -139,4 +145,8 @@ def _read(
         fields = partition.partition_fields
         ranges = tuple(part for part in partition.ranges if selection is None or selection.keeps_file(fields, part))
         partition = replace(partition, selection=selection, ranges=ranges)
+    elif not isinstance(reader, ArrowIpcBatchReader) and any("exact" in node for node in conjuncts):
+        raise RuntimeError(
+            "this reader evaluates no conditions; report this, and read with spark.arrowipc.pushDown=false"
+        )
     yield from reader.read(partition) if answers is None else reader.read(partition, answers=answers)

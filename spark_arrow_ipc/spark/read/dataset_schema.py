@@ -55,6 +55,9 @@ from spark_arrow_ipc.spark.types.merge import merge_schemas
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field
 from spark_arrow_ipc.storage.paths import join
 
+PARTITION_MARK: Final = "arrowipc.partition"
+"""Metadata of partition columns with their position, which push_down/java/Source.java removes from the schema that it returns."""
+
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -188,10 +191,26 @@ def schema_for_spark(
             merged = _choose_columns(
                 options.columns, of_files, of_paths, [schema for _, schema in schemas], partitioning
             )
+    if options.marks_partition_columns:
+        merged = _mark_partition_columns(merged, partitioning)
     if not options.metadata_columns:
         return merged
     check_clash(merged.names)
     return s.StructType([*merged.fields, *metadata_schema().fields])
+
+
+def _mark_partition_columns(schema: s.StructType, partitioning: Partitioning) -> s.StructType:
+    """Return a schema with the positions of partition columns; those of a table without rows are in its log only."""
+    of_log = (name for state in partitioning.states.values() for name in state.partition_columns)
+    names = [field.name for field in partitioning.fields] or list(dict.fromkeys(of_log))
+    return s.StructType(
+        [
+            s.StructField(f.name, f.dataType, f.nullable, {**f.metadata, PARTITION_MARK: names.index(f.name)})
+            if f.name in names
+            else f
+            for f in schema.fields
+        ]
+    )
 
 
 def _unite(schemas: Sequence[tuple[str, Schema]], partitioning: Partitioning, options: ReadOptions) -> s.StructType:

@@ -16,7 +16,7 @@ one open, and splits are computed from it:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,12 +25,14 @@ from pyspark.sql import types as s
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.types import Field
 from spark_arrow_ipc.dataset.listing.data_file import DataFile, newest_first
+from spark_arrow_ipc.dataset.listing.directory import list_directory
 from spark_arrow_ipc.dataset.listing.hive import Partitioning
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE
 from spark_arrow_ipc.dataset.scan.file_metadata import MetadataCache, MetadataOptions
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.schemas import check_no_foreign_files
 from spark_arrow_ipc.dataset.scan.splits import SplitOptions, cut_above, split_files
+from spark_arrow_ipc.errors import NoFilesError
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.process import without_collection
 from spark_arrow_ipc.spark.read.columns import SelectColumns, select_columns, select_referenced
@@ -40,6 +42,9 @@ from spark_arrow_ipc.spark.read.dataset_schema import (
     list_dataset,
     partition_files,
 )
+from spark_arrow_ipc.storage.storage import Kind
+from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.names import TableDirectory
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
@@ -55,14 +60,45 @@ class PartitionPlan:
     # The newest of several files, from which the schema is unless the user gave one; for errors.
     newest: DataFile | None
     tables: tuple[str, ...] = ()  # paths of the tables whose directories are read
+    # The id of the table and the number of its newest entry, of a read of one directory; empty without a log.
+    table: str = ""
+    entry: int = 0
 
 
 @without_collection()
 def plan_partitions(columns: s.StructType, options: ReadOptions, decoded: s.StructType | None = None) -> PartitionPlan:
     """Plan a read of `columns`, for which tasks decode these or `decoded`."""
-    tree = list_dataset(options)
+    try:
+        tree = list_dataset(options)
+        partitioning = partition_files(tree, options, infer=False)
+    except NoFilesError:
+        if (empty := _plan_without_files(options)) is None:
+            raise
+        return empty
     inferred = partial(partition_files, tree, options, infer=options.partition_type_inference)
-    return plan_files(columns, options, partition_files(tree, options, infer=False), inferred, decoded)
+    plan = plan_files(columns, options, partitioning, inferred, decoded)
+    state = tree.states.get(tree.roots[0]) if len(tree.roots) == 1 and isinstance(tree.roots[0], str) else None
+    return plan if state is None else replace(plan, table=state.table, entry=state.number)
+
+
+def _plan_without_files(options: ReadOptions) -> PartitionPlan | None:
+    """Return the plan of a table to which nothing was written, or None if there are files or directories that readers see."""
+    if not options.may_be_empty or len(options.paths) != 1:
+        return None
+    storage = options.path_storage
+    path = storage.resolve(options.paths[0])
+    status = storage.status(path)
+    # One task, from which statements have the state. It is older than the listing, and what is added later conflicts.
+    plan = PartitionPlan(((),), (), None, None)
+    if status is None:
+        return plan
+    if status.kind is not Kind.DIRECTORY:
+        return None
+    state = read_state(TableDirectory(storage, path))
+    listing = list_directory(storage, path)
+    if listing.files or listing.directories:
+        return None
+    return plan if state is None else replace(plan, table=state.table, entry=state.number)
 
 
 def plan_files(

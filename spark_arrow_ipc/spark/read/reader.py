@@ -102,7 +102,9 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     newest: DataFile | None = None  # as in `PartitionPlan`
     tables: tuple[str, ...] = ()  # paths of the tables that the files are of
     names: tuple[str, ...] = ()  # columns of the read, only in the task that warns of others
-    # For the optimizer's rule, which searches it in the pickle (`_make_notes`); empty if the bytes are unknown. The last field,
+    table: str = ""  # as in `PartitionPlan`, for statements that change rows
+    entry: int = 0
+    # For the scan of the JVM, which searches it in the pickle (`_make_notes`); empty if the bytes are unknown. The last field,
     # so that no text from files or users follows it.
     note: str = ""
 
@@ -204,10 +206,10 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     def _input_partitions(self, plan: PartitionPlan, planned_at: datetime) -> list[ArrowIpcInputPartition]:
         tune_worker()
         notes = _make_notes(plan.splits, plan.fields, self._data_columns)
-        partitions = [
-            ArrowIpcInputPartition(ranges, plan.fields, planned_at, plan.selection, plan.newest, plan.tables, note=note)
-            for ranges, note in zip(plan.splits, notes, strict=True)
-        ]
+        every = ArrowIpcInputPartition(
+            (), plan.fields, planned_at, plan.selection, plan.newest, plan.tables, table=plan.table, entry=plan.entry
+        )
+        partitions = [replace(every, ranges=ranges, note=note) for ranges, note in zip(plan.splits, notes, strict=True)]
         if not partitions and plan.selection is not None and plan.selection.depends_on_session:
             return [SessionCheck((), plan.fields, planned_at, plan.selection)]
         return partitions
@@ -369,7 +371,7 @@ def _make_notes(
         rows = dict.fromkeys(part.partition for part in ranges) if columns else {}
         names, values = [fields[i].name for i, _ in columns], []
         if len(rows) <= _MOST_PARTITIONS:
-            # In Spark's internal form, since the rule compares them by Spark's classes.
+            # In Spark's internal form, since the JVM compares them by Spark's classes.
             values = [[type_.toInternal(row[i]) for i, type_ in columns] for row in rows]
         note = {"bytes": sum(fresh.values()), "names": names if values else [], "values": values}
         notes.append(f"arrowipc-plan:{b64encode(json.dumps(note).encode()).decode()}:")

@@ -31,11 +31,13 @@ from spark_arrow_ipc.dataset.write.job_plan import CommitIntent, plan_job
 from spark_arrow_ipc.dataset.write.staged_file import max_file_nbytes
 from spark_arrow_ipc.errors import CommitError, UnsupportedError
 from spark_arrow_ipc.spark.datasource import read_options
+from spark_arrow_ipc.spark.options.declare import Use
 from spark_arrow_ipc.spark.options.keywords import CompactKeywords
-from spark_arrow_ipc.spark.options.options import check_compacted, parse_write
+from spark_arrow_ipc.spark.options.options import check_in_place, parse_write
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.read.dataset_schema import dataset_schema, file_filter
+from spark_arrow_ipc.spark.read.exact import as_stored, without_skipping
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.rewrite.job import (
     ChangedRows,
@@ -48,16 +50,13 @@ from spark_arrow_ipc.spark.rewrite.job import (
 )
 from spark_arrow_ipc.spark.rewrite.rewrite import (
     RewriteResult,
-    as_stored,
     byte_argument,
-    check_types,
     order_plan,
     split_options,
-    with_metadata,
-    without_skipping,
     zone_of,
 )
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
+from spark_arrow_ipc.spark.write.same_types import check_types, with_metadata
 from spark_arrow_ipc.spark.write.schema_check import unite_schemas
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join
@@ -172,7 +171,7 @@ def compact(
 def _options(path: str, user_options: Mapping[str, Any]) -> tuple[ReadOptions, SparkWriteOptions]:
     """Parse the options, and refuse options that would change rows or types."""
     of_read, of_write = split_options(user_options, path, path)
-    check_compacted([*of_read, *of_write])
+    check_in_place([*of_read, *of_write], Use.COMPACTION)
     reading = without_skipping(replace(read_options({**of_read, "path": path}), merge_schema=True))
     return reading, replace(parse_write({**of_write, "path": path}), restore_types=True)
 

@@ -39,6 +39,7 @@ from spark_arrow_ipc.spark.options.read_options import IngestPaths, ReadOptions,
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
+from spark_arrow_ipc.spark.read.exact import without_rounding
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader, ArrowIpcInputPartition
 from spark_arrow_ipc.spark.read.stream_reader import (
     ArrowIpcStreamReader,
@@ -47,7 +48,7 @@ from spark_arrow_ipc.spark.read.stream_reader import (
     stream_mode,
 )
 from spark_arrow_ipc.spark.rewrite.job import ChangedRows, Counted, context_of
-from spark_arrow_ipc.spark.rewrite.rewrite import byte_argument, order_plan, split_options, without_rounding, zone_of
+from spark_arrow_ipc.spark.rewrite.rewrite import byte_argument, order_plan, split_options, zone_of
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.writer import ArrowIpcStreamWriter
 from spark_arrow_ipc.storage.base import StorageOptions

@@ -16,7 +16,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final, Unpack
 
@@ -24,7 +24,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as s
 from pyspark.sql.datasource import InputPartition
 
-from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.predicate.expressions import columns
 from spark_arrow_ipc.dataset.predicate.parser import parse
@@ -32,8 +31,7 @@ from spark_arrow_ipc.dataset.write import commit
 from spark_arrow_ipc.dataset.write.commit import CommitSummary
 from spark_arrow_ipc.dataset.write.existing_files import live_files
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
-from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError, UnsupportedError
-from spark_arrow_ipc.ipc.concatenated_streams import ConcatenatedStreams
+from spark_arrow_ipc.errors import ConcurrentWriteError, OptionError
 from spark_arrow_ipc.spark.datasource import read_options, reader_of, schema_of
 from spark_arrow_ipc.spark.functions.user_function import BatchFunction, ship
 from spark_arrow_ipc.spark.options import values
@@ -41,9 +39,9 @@ from spark_arrow_ipc.spark.options.keywords import RewriteKeywords
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, Side, check_known, parse_write
 from spark_arrow_ipc.spark.options.read_options import PATHS, STORAGE, ReadOptions
 from spark_arrow_ipc.spark.options.typed import Paths, strings_of_read, strings_without_paths
-from spark_arrow_ipc.spark.options.values import ExtensionTypes, Nanoseconds, TimestampsWithOffset
-from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
+from spark_arrow_ipc.spark.options.values import Nanoseconds
 from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
+from spark_arrow_ipc.spark.read.exact import as_stored, without_rounding, without_skipping
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
 from spark_arrow_ipc.spark.rewrite.in_place import is_in_place
 from spark_arrow_ipc.spark.rewrite.job import (
@@ -55,10 +53,8 @@ from spark_arrow_ipc.spark.rewrite.job import (
     context_of,
     run_tasks,
 )
-from spark_arrow_ipc.spark.types import schema_pairs
-from spark_arrow_ipc.spark.types.field_metadata import SPARK_KEY
-from spark_arrow_ipc.spark.types.spark_annotation import find_annotation
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
+from spark_arrow_ipc.spark.write.same_types import check_types, with_metadata
 from spark_arrow_ipc.spark.write.writer import check_fit, plan_batch_job
 from spark_arrow_ipc.storage.paths import is_remote
 from spark_arrow_ipc.table.snapshot import Snapshot
@@ -86,69 +82,6 @@ def exact(
     # Columns whose values are used in Spark's types.
     seen = [*(column.path[0] for column in predicate), *partition_by]
     return stored if not seen or _have_same_types(seen, checked, stored) else checked
-
-
-def as_stored(reading: ReadOptions, schemas: Iterable[Schema], names: Collection[str] = ()) -> ReadOptions:
-    """Return options that read values in their stored form, except for the user's options `names`."""
-    reading = replace(reading, is_exact=True)
-    if "timestampswithoffset" not in names:
-        reading = replace(reading, timestamps_with_offset=TimestampsWithOffset.STRUCT)
-    if "nanoseconds" not in names:
-        reading = replace(reading, nanoseconds=Nanoseconds.LONG)
-    if "extensiontypes" in names or any(find_annotation(schema.custom_metadata) is not None for schema in schemas):
-        return reading
-    return replace(reading, extension_types=ExtensionTypes.STORAGE)
-
-
-def without_rounding(reading: ReadOptions, names: Collection[str]) -> ReadOptions:
-    """Return options with which a value finer than Spark's types is an error."""
-    # A rewrite would round it permanently.
-    return reading if "nanoseconds" in names else replace(reading, nanoseconds=Nanoseconds.ERROR)
-
-
-def without_skipping(reading: ReadOptions) -> ReadOptions:
-    """Return options with which a second stream in a file is an error, and not only a warning."""
-    # Its rows would be lost when the file is replaced.
-    return replace(reading, concatenated_streams=ConcatenatedStreams.ERROR)
-
-
-def with_metadata(writing: SparkWriteOptions, newest: Schema | None) -> SparkWriteOptions:
-    """Return the options of a write with the metadata of the newest file's schema, except for keys that are in use."""
-    reserved = {*dict(writing.metadata), *schema_pairs.KEYS}
-    pairs = () if newest is None else (pair for pair in newest.custom_metadata if pair[0] not in reserved)
-    return replace(writing, metadata=(*pairs, *writing.metadata))
-
-
-def check_types(written: Schema, schemas: Iterable[Schema]) -> None:
-    """Raise if a column with one type in all files would get another type; nullability may change."""
-    types: dict[str, list[t.DataType]] = {}
-    for schema in set(schemas):
-        for field in schema.fields:
-            types.setdefault(field.name.lower(), []).append(field.type)
-    for field in written.fields:
-        first, *others = types.get(field.name.lower(), [field.type])
-        # A column with several types in the files gets their merged type.
-        if all(_is_same(first, other) for other in others) and not _is_same(first, field.type):
-            change = f"the type of this column would change from {first} to {field.type}"
-            if str(first) == str(field.type):  # the text of a type lacks metadata
-                change = f"metadata inside of this column of {first} would change"
-            raise UnsupportedError(
-                f"{change}, because Spark has no other for it; nothing is changed", field_path=field.name
-            )
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    """Compare types and their fields, except for nullability and Spark's metadata."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    if isinstance(one, t.Field):
-        pairs = ([pair for pair in field.custom_metadata if pair[0] != SPARK_KEY] for field in (one, other))
-        return one.name == other.name and _is_same(one.type, other.type) and next(pairs) == next(pairs)
-    if isinstance(one, t.DataType):
-        return all(_is_same(getattr(one, part.name), getattr(other, part.name)) for part in fields(one))
-    return bool(one == other)
 
 
 def _have_same_types(seen: Iterable[object], checked: ReadOptions, stored: ReadOptions) -> bool:

@@ -172,7 +172,7 @@ def _user_type(natural: s.DataType, annotation: Mapping[str, object]) -> s.DataT
     module, class_ = class_path
     # Both names are from the table. Imported late: few files have vectors, and the modules take a second.
     user_type: s.UserDefinedType = getattr(importlib.import_module(module), class_)()
-    return user_type if _nullable(user_type.sqlType()) == _nullable(natural) else None
+    return user_type if without_nullability(user_type.sqlType()) == without_nullability(natural) else None
 
 
 def _struct(natural: Any, written: s.StructType, annotation: object, site: _Site) -> s.DataType | None:
@@ -227,14 +227,14 @@ _NESTED: Final[Mapping[type[s.DataType], Callable[[Any, Any, object, _Site], s.D
 }
 
 
-def _nullable(type_: s.DataType) -> s.DataType:
+def without_nullability(type_: s.DataType) -> s.DataType:
     """Return a type whose parts are all nullable and without metadata."""
     if isinstance(type_, s.StructType):
-        return s.StructType([s.StructField(field.name, _nullable(field.dataType)) for field in type_.fields])
+        return s.StructType([s.StructField(field.name, without_nullability(field.dataType)) for field in type_.fields])
     if isinstance(type_, s.ArrayType):
-        return s.ArrayType(_nullable(type_.elementType))
+        return s.ArrayType(without_nullability(type_.elementType))
     if isinstance(type_, s.MapType):
-        return s.MapType(_nullable(type_.keyType), _nullable(type_.valueType))
+        return s.MapType(without_nullability(type_.keyType), without_nullability(type_.valueType))
     return type_
 
 

@@ -32,6 +32,7 @@ from spark_arrow_ipc.dataset.write.conflicts import Fits
 from spark_arrow_ipc.dataset.write.job_plan import (
     CommitIntent,
     JobPlan,
+    ReadState,
     check_kept_files,
     make_staging,
     plan_batch,
@@ -80,9 +81,19 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
         self._schema_check = schema_check
 
     @classmethod
-    def plan(cls, schema: s.StructType, path: str, options: SparkWriteOptions, *, overwrite: bool) -> Self:
-        """Plan a new job and return its writer."""
-        job, plan = plan_batch_job(plan_write(schema, options), path, options, overwrite=overwrite)
+    def plan(
+        cls,
+        schema: s.StructType,
+        path: str,
+        options: SparkWriteOptions,
+        *,
+        overwrite: bool,
+        read: ReadState | None = None,
+        partition: str = "",
+    ) -> Self:
+        """Plan a new job and return its writer; `partition` is the directory that a dynamic overwrite replaces."""
+        plan = plan_write(schema, options)
+        job, plan = plan_batch_job(plan, path, options, overwrite=overwrite, read=read, partition=partition)
         return cls(job, plan, options.schema_check)
 
     @short_errors
@@ -118,9 +129,18 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
 
 
 def plan_batch_job(
-    plan: WritePlan, path: str, options: SparkWriteOptions, *, overwrite: bool
+    plan: WritePlan,
+    path: str,
+    options: SparkWriteOptions,
+    *,
+    overwrite: bool,
+    read: ReadState | None = None,
+    partition: str = "",
 ) -> tuple[JobPlan, WritePlan]:
-    """Plan the job of a planned write: create its staging directory, and find the files that it replaces."""
+    """Plan the job of a planned write: create its staging directory, and find the files that it replaces.
+
+    `read` is the state of the table on all of whose rows the new ones depend.
+    """
     storage, root = storage_of(path, options.storage)
 
     def check_existing(existing: Schema, path: str) -> None:
@@ -134,13 +154,16 @@ def plan_batch_job(
         if_exists=options.if_exists,
         commit_token=options.commit_token,
         partition_by=plan.partition_fields,
+        partition=partition,
         retention=options.retention,
         layout=LAYOUT if options.layout is Layout.HUGGINGFACE else "",
+        reads_all=read is not None,
     )
     job = plan_job(
         root,
         intent,
         storage=storage,
+        read=read,
         check_existing=None if options.schema_check is SchemaCheck.NONE else check_existing,
     )
     return job, plan

@@ -43,7 +43,7 @@ pytestmark = pytest.mark.usefixtures("publishing")
 
 # A rewrite of no chosen files is none: tests of its own.
 MODES = pytest.mark.parametrize(
-    "mode", [mode for mode in WriteMode if mode is not WriteMode.REWRITE], ids=lambda mode: mode.value
+    "mode", [mode for mode in WriteMode if not mode.replaces_chosen], ids=lambda mode: mode.value
 )
 
 # What a job that goes well leaves

@@ -199,3 +199,49 @@ def test_of_two_jobs_with_one_token_the_later_commit_drops_its_files(tmp_path):
     assert [True, False] == [finish(pickle.loads(pickle.dumps(plan)), outputs).published for plan, outputs in plans]
     assert ["a"] == foreign(tmp_path)
     assert [] == leftovers(tmp_path)
+
+
+# A dynamic overwrite of a partition that the statement names
+
+NAMED = {
+    "rows of the partition": ("k=1", ["k=1:x"], ["k=1:x", "k=2:b"], 1),
+    "no rows": ("k=1", [], ["k=2:b"], 1),
+    "rows of another partition are added": ("k=1", ["k=2:x"], ["k=2:b", "k=2:x"], 1),
+    "another spelling of the value": ("k=01", ["k=1:x"], ["k=1:x", "k=2:b"], 1),
+    "a partition that is not there": ("k=3", [], ["k=1:a", "k=2:b"], 0),
+}
+
+
+@pytest.mark.parametrize(("partition", "contents", "expected", "removed"), NAMED.values(), ids=NAMED)
+def test_a_named_partition_is_replaced_and_others_stay(tmp_path, partition, contents, expected, removed):
+    save(tmp_path, APPEND, "k=1:a", "k=2:b")
+    done = save(tmp_path, DYNAMIC, *contents, partition_by=(Field("k", int32),), partition=partition)
+    assert removed == done.removed
+    assert expected == ours(tmp_path) == foreign(tmp_path)
+
+
+def test_the_last_partition_leaves_a_file_for_the_schema(tmp_path):
+    save(tmp_path, APPEND, "k=1:a")
+    save(tmp_path, DYNAMIC, partition_by=(Field("k", int32),), partition="k=1")
+    assert ["empty"] == ours(tmp_path) == foreign(tmp_path)
+
+
+def test_a_partition_of_outer_columns_has_all_of_the_inner_ones(tmp_path):
+    save(tmp_path, APPEND, "k=1/m=1:a", "k=1/m=2:b", "k=2/m=1:c")
+    save(tmp_path, DYNAMIC, "k=1/m=3:x", partition_by=(Field("k", int32), Field("m", int32)), partition="k=1")
+    assert ["k=1/m=3:x", "k=2/m=1:c"] == ours(tmp_path) == foreign(tmp_path)
+
+
+def test_a_named_partition_minds_that_others_add_to_it(tmp_path):
+    save(tmp_path, APPEND, "k=1:a", "k=2:b")
+    named = {"partition_by": (Field("k", int32),), "partition": "k=1"}
+    plan, outputs = planned(tmp_path, DYNAMIC, "k=1:x", **named)
+    save(tmp_path, APPEND, "k=2:c")
+    finish(plan, outputs)
+    assert ["k=1:x", "k=2:b", "k=2:c"] == ours(tmp_path)
+    plan, outputs = planned(tmp_path, DYNAMIC, **named)
+    save(tmp_path, APPEND, "k=1:d")
+    with pytest.raises(ConcurrentWriteError, match=r"another writer changed .*nothing is published"):
+        finish(plan, outputs)
+    abort(plan)
+    assert ["k=1:d", "k=1:x", "k=2:b", "k=2:c"] == ours(tmp_path)

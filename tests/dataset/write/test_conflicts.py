@@ -14,7 +14,7 @@ from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, SchemaMism
 from spark_arrow_ipc.storage import failpoint
 from spark_arrow_ipc.table.encoded_schema import decode_schema
 
-APPEND, OVERWRITE, DYNAMIC, REWRITE = WriteMode
+APPEND, OVERWRITE, DYNAMIC, REWRITE = list(WriteMode)[:4]
 
 
 @pytest.fixture(params=["local", "copying"])

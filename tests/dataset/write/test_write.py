@@ -4,6 +4,8 @@ from spark_arrow_ipc.dataset.write import IfExists, WriteMode
 
 
 def test_values_are_those_of_records_and_options():
-    assert ["append", "overwrite", "dynamic", "rewrite"] == [mode.value for mode in WriteMode]
+    assert ["append", "overwrite", "dynamic", "rewrite", "delete", "update", "merge"] == [
+        mode.value for mode in WriteMode
+    ]
     assert ["append", "error", "ignore"] == [str(value) for value in IfExists]
     assert IfExists.ERROR is IfExists("error")

@@ -256,9 +256,9 @@ def test_a_function_is_not_written_to(spark, lake, tmp_path):
     (name,) = set(re.findall(r"arrowipc_map_\w{32}", plan))
     with pytest.raises(PySparkException, match="a function is for reading"):
         spark.range(1).write.format(name).mode("append").save(str(tmp_path / "out"))
-    with pytest.raises(OptionError, match="a function of map_in_arrow reads a batch"):
+    with pytest.raises(OptionError, match="map_in_arrow does not read streams"):
         MappedSource({}).streamReader(None)
-    with pytest.raises(PySparkException, match="is given to map_in_arrow"):
+    with pytest.raises(PySparkException, match="map_in_arrow sets the schema"):
         spark.read.format(name).schema("other int").load(str(lake)).collect()
 
 

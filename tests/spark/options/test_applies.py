@@ -12,7 +12,7 @@ from spark_arrow_ipc.spark.options.options import (
     READING,
     STREAMING,
     WRITING,
-    check_compacted,
+    check_in_place,
     check_streamed,
     find_misapplied,
     parse_read,
@@ -81,7 +81,11 @@ def count(given, _sources):
 
 
 def compact(given, _sources):
-    check_compacted(given)
+    check_in_place(given, Use.COMPACTION)
+
+
+def change(given, _sources):
+    check_in_place(given, Use.CHANGE)
 
 
 def write(given, _sources):
@@ -101,6 +105,7 @@ USES = {
     Use.TAIL: stream_tail,
     Use.COUNT: count,
     Use.COMPACTION: compact,
+    Use.CHANGE: change,
     Use.JOB: write,
     Use.QUERY: write_stream,
 }
@@ -122,7 +127,7 @@ EXAMPLES = {option.name: option.example for option in (*READING, *STREAMING, *WR
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_option_is_taken_where_it_applies(name, use, sources):
     given = {name.replace("*", "key"): EXAMPLES[name]}
-    if use is Use.COMPACTION:
+    if use in (Use.COMPACTION, Use.CHANGE):
         given = dict(list(given.items())[:1])
     taken = True
     try:

@@ -1,18 +1,22 @@
 """The session of all tests, with push-down on in this folder alone."""
 
 import pytest
-from pushed import SETTING
-
-from spark_arrow_ipc import push_down
+from pushed import SETTING, THRESHOLD, sql_session
 
 
 @pytest.fixture(scope="module")
 def pushed(spark):
     """The session with push-down."""
-    assert push_down(spark)
-    spark.conf.set(SETTING, "true")
-    yield spark
-    spark.conf.set(SETTING, "false")
+    with sql_session(spark):
+        yield spark
+
+
+@pytest.fixture(scope="module")
+def large(pushed):
+    """Every table counts as too large to be broadcast, so that tasks hold its conditions exactly and Spark drops its filter."""
+    pushed.conf.set(THRESHOLD, "-1")
+    yield
+    pushed.conf.unset(THRESHOLD)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Conditions as the optimizer's rule writes them, and the predicates that tasks make of them."""
+"""Conditions as the scan of the JVM writes them, and the predicates that tasks make of them."""
 
 import base64
 import json

@@ -20,6 +20,8 @@ from spark_arrow_ipc.spark.options.options import parse_read
 from spark_arrow_ipc.spark.read.dataset_schema import read_spark_schema
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 
+pytestmark = pytest.mark.usefixtures("large")
+
 # Workers cannot import a test: its functions go by value.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
+pytestmark = pytest.mark.usefixtures("large")
+
 MOST = Decimal(10**38 - 1)
 DIGITS = pa.decimal128(38, 0)
 TABLE = pa.table(

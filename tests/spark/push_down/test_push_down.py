@@ -9,15 +9,9 @@ import pytest
 from pushed import SETTING, scans
 
 from spark_arrow_ipc import push_down
-from spark_arrow_ipc.spark import registration
+from spark_arrow_ipc.spark import jar
 
 ROOT = Path(__file__).parents[3]
-
-
-def rules(spark):
-    session = spark._jsparkSession
-    found = session.extensions().buildPreCBORules(session)
-    return [found.apply(i).getClass().getName() for i in range(found.length())]
 
 
 @pytest.fixture(scope="module")
@@ -31,39 +25,34 @@ def folder(pushed, tmp_path_factory):
 
 def test_it_is_there_once(pushed):
     assert push_down(pushed)
+    jars = pushed.sql("LIST JARS").collect()
     assert push_down(pushed)
-    assert rules(pushed).count("sparkarrowipc.PushDown") == 1
+    assert jars == pushed.sql("LIST JARS").collect()
 
 
-def test_new_sessions_and_views_of_before_have_it(pushed, folder):
+def test_new_sessions_have_it(pushed, folder):
     other = pushed.newSession()
     other.conf.set(SETTING, "true")  # which the configuration of the tests' session turns off
     frame = other.read.format("arrowipc").load(folder).select("k")
     assert scans(frame) == ["arrowipc [k]"]
 
 
-def test_rules_of_others_stay(pushed):
-    before = pushed._jsparkSession.experimental().extraOptimizations()
-    assert push_down(pushed)
-    assert pushed._jsparkSession.experimental().extraOptimizations() == before
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"), [(SETTING, "false"), ("spark.sql.optimizer.excludedRules", "sparkarrowipc.PushDown")]
-)
-def test_a_setting_turns_it_off(pushed, folder, setting, value):
+def test_a_setting_turns_it_off(pushed, folder):
     frame = pushed.read.format("arrowipc").load(folder)
-    before = pushed.conf.get(setting, None)
-    pushed.conf.set(setting, value)
+    pushed.conf.set(SETTING, "false")
     try:
         assert scans(frame.select("k")) == ["(Python)"]
     finally:
-        pushed.conf.unset(setting) if before is None else pushed.conf.set(setting, before)
+        pushed.conf.set(SETTING, "true")
     assert scans(frame.select("k")) == ["arrowipc [k]"]
 
 
 class _OfConnect:
-    """A session without a JVM."""
+    """A session without a JVM, on a server that makes no jar."""
+
+    @property
+    def dataSource(self):
+        raise AttributeError("no Java there")
 
 
 class _OfTomorrow:
@@ -78,18 +67,17 @@ class _OfTomorrow:
 @pytest.mark.parametrize(
     ("session", "words"),
     [
-        (_OfConnect(), "Spark Connect has no access to the optimizer; give the options columns and where"),
-        (_OfTomorrow(), "this Spark (5.0.0) is not one that it knows: no JVM as it was"),
+        (_OfConnect(), "no Java there"),
+        (_OfTomorrow(), "no JVM as it was"),
     ],
 )
 def test_where_it_cannot_be_it_says_why(session, words, caplog):
     with caplog.at_level(logging.WARNING):
         assert push_down(session) is False
-    assert caplog.messages == [f"push-down is off: {words}"]
+    assert caplog.messages == [f"queries read all columns and rows, and there are no tables of SQL: {words}"]
 
 
 STEPS = [
-    "rule",
     "partitions",
     "conditions",
     "columns",
@@ -125,16 +113,11 @@ def test_a_fault_changes_no_answer(pushed, without, folder, step):
 
 def _inside(spark, name):
     """Return a static method of the compiled classes."""
-    rule = spark._jsparkSession.extensions().buildPreCBORules(spark._jsparkSession)
-    loader = next(
-        rule.apply(i).getClass().getClassLoader()
-        for i in range(rule.length())
-        if rule.apply(i).getClass().getName().startswith("sparkarrowipc")
-    )
     gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
+    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
     types, values = gateway.new_array(jvm.java.lang.Class, 1), gateway.new_array(jvm.java.lang.Object, 1)
     types[0] = jvm.java.lang.Class.forName("java.lang.String")
-    method = loader.loadClass("sparkarrowipc.Inside").getMethod(name, types)
+    method = loader.loadClass("sparkarrowipc.SparkInternals").getMethod(name, types)
 
     def call(value):
         values[0] = value
@@ -144,34 +127,44 @@ def _inside(spark, name):
 
 
 PROGRAM = """
+import sys
 from pyspark.sql import SparkSession
 import spark_arrow_ipc
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config("spark.arrowipc.pushDown", "false").getOrCreate()
-names = lambda: spark._jsparkSession.extensions().buildPreCBORules(spark._jsparkSession).length()
+def scan(frame):
+    spark.conf.set("spark.arrowipc.pushDown", "true")
+    plan = frame.select("id")._jdf.queryExecution().executedPlan().toString()
+    spark.conf.set("spark.arrowipc.pushDown", "false")
+    return "arrowipc [id]" in plan
+load = lambda: spark.read.format("arrowipc").load(sys.argv[1])
 spark_arrow_ipc.register(spark)
-off = names()
+spark.range(3).selectExpr("id", "id + 1 AS n").write.format("arrowipc").mode("append").save(sys.argv[1])
+before = load()
+off = scan(before)
 spark.conf.set("spark.arrowipc.pushDown", "true")
 spark_arrow_ipc.register(spark, push_down=False)
-left = names()
+left = scan(load())
+spark.conf.set("spark.arrowipc.pushDown", "true")
 spark_arrow_ipc.register(spark)
-print("rules", off, left, names())
+print("narrow", off, left, scan(before), scan(load()), before.count(), load().count())
 """
 
 
 @pytest.mark.exhaustive
-def test_register_enables_it_unless_it_is_told_not_to(monkeypatch):
+def test_register_enables_it_for_later_frames_unless_it_is_told_not_to(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False)
-    assert "rules 0 0 1" in done.stdout, done.stderr[-2000:]
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert "narrow False False False True 3 3" in done.stdout, done.stderr[-2000:]
 
 
 def test_the_java_sources_are_part_of_the_package():
-    assert {"PushDown.java", "NarrowScan.java", "Columns.java"} <= set(registration.java_sources())
+    assert {"Source.java", "SourceTable.java", "NarrowScan.java", "Columns.java"} <= set(jar.java_sources())
 
 
 def test_the_java_asks_no_source_for_what_the_release_after_4_3_lacks():
     """There a source keeps no plan of one scan (`PythonDataSourceV2.setReadInfo`): compiling would fail, and all be off."""
-    sources = registration.java_sources()
+    sources = jar.java_sources()
     assert "extends PythonDataSourceV2" in sources["NarrowSource.java"]
     assert [] == [name for name, text in sources.items() if "setReadInfo" in text or "setDataSourceInPython" in text]

@@ -7,7 +7,6 @@ import java.io.ByteArrayOutputStream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
-import org.apache.spark.QueryContext;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -23,6 +22,7 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceReadInfo;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
@@ -36,7 +36,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * know of that.
  */
 public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering {
-  private static final String MODULE = "spark_arrow_ipc.spark.push_down.narrow";
+  static final String MODULE = "spark_arrow_ipc.spark.push_down.narrow";
   /** Planning what a join may leave out costs more than a table of this size. */
   private static final long SMALL_BYTES = 8 << 20;
 
@@ -47,55 +47,53 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   private static final int TASKS_A_CORE = 4;
   private static final int MOST_COMBINED = 16;
 
-  private final NarrowTable table;
+  private final SourceTable table;
   private final CaseInsensitiveStringMap options;
-  private final StructType asked;
+  private final StructType requested;
   private final StructType schema;
   private final Aggregates aggregates;
   private final Conjuncts conjuncts;
+  private final List conditions;
   private final int limit;
-  private final Scan.ColumnarSupportMode mode;
+  private Scan.ColumnarSupportMode mode;
   private ArrayNode ofJoins = JsonNodeFactory.instance.arrayNode();
   private Predicate[] joined = new Predicate[0];
   private List planned = null;
 
-  NarrowScan(NarrowTable table, CaseInsensitiveStringMap options, StructType schema, Conjuncts conjuncts, int limit, Aggregates aggregates) {
+  NarrowScan(SourceTable table, CaseInsensitiveStringMap options, StructType schema, Conjuncts conjuncts, List conditions, int limit, Aggregates aggregates, NarrowScan complete) {
     this.table = table;
     this.options = options;
-    this.asked = aggregates == null ? schema : aggregates.asked;
+    this.requested = aggregates == null ? schema : aggregates.requested;
     this.schema = aggregates == null ? schema : aggregates.output;
     this.aggregates = aggregates;
     this.conjuncts = conjuncts;
+    this.conditions = conditions;
     this.limit = limit;
+    planned = complete == null ? null : complete.planned;
     mode = Columns.mode(this.schema);
   }
 
   public StructType readSchema() { return schema; }
 
   public String description() {
-    StringBuilder text = new StringBuilder("arrowipc [" + String.join(", ", asked.fieldNames()) + "]");
+    StringBuilder text = new StringBuilder("arrowipc [" + String.join(", ", requested.fieldNames()) + "]");
     if (aggregates != null) text.append(" aggregated ").append(aggregates.request.toString());
     for (int i = 0; i < conjuncts.shown.size(); i++) text.append(i == 0 ? " where " : " AND ").append(conjuncts.shown.get(i));
     if (limit >= 0) text.append(" limit ").append(limit);
     return text.toString();
   }
 
-  /** The plan of the whole frame: Spark keeps it in the source, so that each scan of the frame has the same files. */
-  private PythonDataSourceReadInfo wholePlan() {
-    return table.source().getOrCreateReadInfo(table.name(), options, table.schema(), false);
-  }
-
   /** The input partitions of the frame that may have rows of this scan. */
   private List planned() {
     if (planned == null) {
-      PythonDataSourceReadInfo whole = wholePlan();
+      PythonDataSourceReadInfo whole = table.plan(options);
       List all = new ArrayList();
       try {
-        Inside.step("partitions");
+        SparkInternals.step("partitions");
         for (int i = 0; i < whole.partitions().length(); i++) all.add(Planned.of((byte[]) whole.partitions().apply(i)));
-        planned = Planned.kept(all, table.condition, table.schema());
+        planned = Planned.prune(all, conditions, table.schema());
       } catch (Throwable error) {
-        Inside.warnOnce("tasks start for all files", error);
+        SparkInternals.warnOnce("tasks start for all files", error);
         planned = new ArrayList();
         for (int i = 0; i < whole.partitions().length(); i++) planned.add(Planned.unknown((byte[]) whole.partitions().apply(i)));
       }
@@ -105,7 +103,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   private String request() {
     ObjectNode request = JsonNodeFactory.instance.objectNode();
-    request.put("schema", asked.json());
+    request.put("schema", requested.json());
     request.put("frame", table.schema().json());
     request.set("conjuncts", conjuncts.nodes);
     if (limit >= 0) request.put("limit", limit);
@@ -120,13 +118,13 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   private Scan python() {
     NarrowSource narrow = new NarrowSource();
     narrow.setShortName(table.name());
-    // What is wrong with the files is said here, as without this rule.
+    // What is wrong with the files is said here, as without push-down.
     List planned = planned();
     try {
       narrow.plan(narrowed(planned));
     } catch (Throwable error) {
       if (aggregates != null || !conjunctsAreHints()) throw error instanceof RuntimeException ? (RuntimeException) error : new IllegalStateException(error);
-      Inside.warnOnce("the columns are planned as a read of their schema", error);
+      SparkInternals.warnOnce("the columns are planned as a read of their schema", error);
     }
     return ((SupportsRead) narrow.getTable(schema, new Transform[0], options)).newScanBuilder(options).build();
   }
@@ -137,22 +135,22 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   }
 
   private PythonDataSourceReadInfo narrowed(List planned) {
-    Inside.step("plan");
-    byte[] source = table.source().getOrCreateDataSourceInPython(table.name(), options, scala.Option.apply(table.schema())).dataSource();
+    SparkInternals.step("plan");
+    byte[] source = table.source(options).getOrCreateDataSourceInPython(table.name(), options, scala.Option.apply(table.schema())).dataSource();
     List partitions = new ArrayList();
     for (int i = 0; i < planned.size(); i++) {
       Planned one = (Planned) planned.get(i);
       if (!one.mayJoin(joined, table.schema()) && (!partitions.isEmpty() || i + 1 < planned.size())) continue;
-      partitions.add(ofJoins.isEmpty() ? one.pickle : Inside.pickledCall(MODULE, "add_conjuncts", one.pickle, ofJoins.toString()));
+      partitions.add(ofJoins.isEmpty() ? one.pickle : SparkInternals.pickledCall(MODULE, "add_conjuncts", one.pickle, ofJoins.toString()));
     }
     if (aggregates != null && aggregates.isOfHeaders) partitions = combined(partitions);
-    return new PythonDataSourceReadInfo(Inside.pickledCall(MODULE, "command", source, request()), Inside.seq(partitions));
+    return new PythonDataSourceReadInfo(SparkInternals.pickledCall(MODULE, "command", source, request()), SparkInternals.seq(partitions));
   }
 
   /** Fewer partitions: partitions are made for the bytes of bodies, and a task that reads none costs more than it does. */
   private static List combined(List partitions) {
     try {
-      Inside.step("combined");
+      SparkInternals.step("combined");
       int cores = cores();
       if (cores == 0) return partitions;
       int tasks = Math.max(TASKS_A_CORE * cores, (partitions.size() + MOST_COMBINED - 1) / MOST_COMBINED);
@@ -163,11 +161,11 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
         int first = (int) ((long) partitions.size() * i / tasks), end = (int) ((long) partitions.size() * (i + 1) / tasks);
         ByteArrayOutputStream pickles = new ByteArrayOutputStream();
         for (int one = first; one < end; one++) pickles.writeBytes((byte[]) partitions.get(one));
-        made.add(Inside.pickledCall(MODULE, "combine_partitions", pickles.toByteArray(), Integer.toString(end - first)));
+        made.add(SparkInternals.pickledCall(MODULE, "combine_partitions", pickles.toByteArray(), Integer.toString(end - first)));
       }
       return made;
     } catch (Throwable error) {
-      Inside.warnOnce("each partition has a task of its own", error);
+      SparkInternals.warnOnce("each partition has a task of its own", error);
       return partitions;
     }
   }
@@ -181,24 +179,30 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     return isUp && !isDynamic ? context.defaultParallelism() : 0;
   }
 
-  public Batch toBatch() { return new NarrowBatch(python().toBatch(), table, planned, request() + ofJoins, aggregates == null ? null : aggregates.contexts); }
+  public Batch toBatch() { return new NarrowBatch(python().toBatch(), table, planned, request() + ofJoins, aggregates != null && aggregates.computes); }
 
-  public CustomMetric[] supportedCustomMetrics() { return table.table.newScanBuilder(options).build().supportedCustomMetrics(); }
+  public CustomMetric[] supportedCustomMetrics() { return table.completeScanBuilder(options).build().supportedCustomMetrics(); }
 
   public Scan.ColumnarSupportMode columnarSupportMode() { return mode; }
+
+  /** Spark's own, which gives rows. */
+  public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    mode = Scan.ColumnarSupportMode.UNSUPPORTED;
+    return table.streamScanBuilder(options).build().toMicroBatchStream(checkpoint);
+  }
 
   public Statistics estimateStatistics() {
     long bytes;
     try {
-      Inside.step("statistics");
+      SparkInternals.step("statistics");
       bytes = bytes();
     } catch (Throwable error) {
-      // What is wrong with the files is said when the query runs, as without this rule.
+      // What is wrong with the files is said when the query runs, as without push-down.
       bytes = -1;
     }
     if (bytes < 0) return new Size(-1);
     // As Spark estimates a projection of a file source: by the default widths of the columns, and its setting for all files.
-    double read = SQLConf.get().fileCompressionFactor() * bytes * (8 + asked.defaultSize()) / (8 + table.schema().defaultSize());
+    double read = SQLConf.get().fileCompressionFactor() * bytes * (8 + requested.defaultSize()) / (8 + table.schema().defaultSize());
     return new Size((long) Math.ceil(read / BYTES_BESIDE_PARQUET));
   }
 
@@ -216,7 +220,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   public NamedReference[] filterAttributes() {
     // Below an aggregate that tasks compute, a join has nothing to filter.
     if (aggregates != null || isSmall()) return new NamedReference[0];
-    List names = Typed.distinctNames(schema);
+    List names = Predicates.distinctNames(schema);
     NamedReference[] columns = new NamedReference[names.size()];
     for (int i = 0; i < columns.length; i++) columns[i] = Expressions.column("`" + ((String) names.get(i)).replace("`", "``") + "`");
     return columns;
@@ -234,15 +238,15 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   public void filter(Predicate[] predicates) {
     ArrayNode fresh = JsonNodeFactory.instance.arrayNode();
     try {
-      Inside.step("joins");
+      SparkInternals.step("joins");
       for (int i = 0; i < predicates.length; i++) {
-        ObjectNode node = Typed.predicate(predicates[i]);
+        ObjectNode node = Predicates.predicate(predicates[i]);
         if (node != null) fresh.add(node);
       }
       ofJoins = fresh;
       joined = predicates;
     } catch (Throwable error) {
-      Inside.warnOnce("a join filters nothing that is read", error);
+      SparkInternals.warnOnce("a join filters nothing that is read", error);
     }
   }
 
@@ -257,19 +261,19 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   /** Two batches of one frame that ask for the same are equal, so that Spark reads what it exchanges once. */
   public static class NarrowBatch implements Batch {
     private final Batch inner;
-    private final NarrowTable table;
+    private final SourceTable table;
     private final List planned;
     private final String request;
-    private final QueryContext[] contexts;
-    NarrowBatch(Batch inner, NarrowTable table, List planned, String request, QueryContext[] contexts) {
+    private final boolean computes;
+    NarrowBatch(Batch inner, SourceTable table, List planned, String request, boolean computes) {
       this.inner = inner;
       this.table = table;
       this.planned = planned;
       this.request = request;
-      this.contexts = contexts;
+      this.computes = computes;
     }
     public InputPartition[] planInputPartitions() { return inner.planInputPartitions(); }
-    public PartitionReaderFactory createReaderFactory() { return new Columns(inner.createReaderFactory(), contexts); }
+    public PartitionReaderFactory createReaderFactory() { return new Columns(inner.createReaderFactory(), computes); }
     public boolean equals(Object other) {
       if (!(other instanceof NarrowBatch)) return false;
       NarrowBatch batch = (NarrowBatch) other;

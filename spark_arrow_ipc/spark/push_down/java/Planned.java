@@ -72,18 +72,18 @@ class Planned {
   public boolean equals(Object other) { return other instanceof Planned && ((Planned) other).pickle == pickle; }
   public int hashCode() { return System.identityHashCode(pickle); }
 
-  /** Those that may have rows for which a condition is true; at least one, whose task says what is wrong with the read. */
-  static List kept(List planned, Expression condition, StructType schema) {
+  /** Those that may have rows for which the conditions are true; at least one, whose task says what is wrong with the read. */
+  static List prune(List planned, List conditions, StructType schema) {
     List conjuncts = new ArrayList();
-    if (condition != null) take(condition, conjuncts);
-    List kept = new ArrayList();
+    for (int i = 0; i < conditions.size(); i++) take((Expression) conditions.get(i), conjuncts);
+    List pruned = new ArrayList();
     for (int i = 0; i < planned.size(); i++) {
       Planned one = (Planned) planned.get(i);
       boolean may = true;
       for (int c = 0; may && c < conjuncts.size(); c++) may = one.mayMatch((Expression) conjuncts.get(c), schema);
-      if (may) kept.add(one);
+      if (may) pruned.add(one);
     }
-    return kept.isEmpty() && !planned.isEmpty() ? planned.subList(0, 1) : kept;
+    return pruned.isEmpty() && !planned.isEmpty() ? planned.subList(0, 1) : pruned;
   }
 
   private static void take(Expression condition, List conjuncts) {
@@ -120,11 +120,11 @@ class Planned {
       if (child == null) return null;
       children.add(child);
     }
-    return children.isEmpty() ? condition : (Expression) condition.withNewChildren(Inside.seq(children));
+    return children.isEmpty() ? condition : (Expression) condition.withNewChildren(SparkInternals.seq(children));
   }
 
   private int position(String name, StructType schema) {
-    for (int i = 0; i < names.length; i++) if (names[i].equals(name) && Typed.isPlain(schema, name)) return i;
+    for (int i = 0; i < names.length; i++) if (names[i].equals(name) && Predicates.isPlain(schema, name)) return i;
     return -1;
   }
 

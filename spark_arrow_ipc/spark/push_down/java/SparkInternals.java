@@ -11,7 +11,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** What the other classes share: Scala's collections, private fields of Spark's classes, pickles, one warning. */
-public class Inside {
+public class SparkInternals {
   private static final Logger LOG = LoggerFactory.getLogger("spark_arrow_ipc.push_down");
   private static boolean warned = false;
   private static volatile String failing = null;
@@ -74,7 +74,7 @@ public class Inside {
   static synchronized void warnOnce(String consequence, Throwable error) {
     if (warned) return;
     warned = true;
-    LOG.warn("arrowipc's push-down failed, and " + consequence + "; please report this, and spark.conf.set(\"" + PushDown.SETTING
+    LOG.warn("arrowipc's push-down failed, and " + consequence + "; please report this, and spark.conf.set(\"" + SourceTable.SETTING
       + "\", \"false\") turns it off", error);
   }
 }

@@ -1,0 +1,325 @@
+package sparkarrowipc;
+
+import java.util.Iterator;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.ColumnDefaultValue;
+import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+import scala.runtime.AbstractFunction0;
+
+/**
+ * Spark's own catalog, in which no command on a table of this format loses rows.
+ *
+ * Spark's catalog replaces a table by dropping it and its directory before the query runs, which may read it or fail; appends
+ * the rows of CREATE TABLE AS SELECT to those that are in a directory; and renames columns that files still have by the
+ * former name. Spark stages these commands where a catalog says that it can. Here a table is replaced by one commit that
+ * overwrites its rows, where its columns, partitions and properties stay; the others are refused before anything is changed.
+ * All other commands, and all tables of other formats, are Spark's.
+ */
+public class SessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
+  static final String SETTING = "spark.sql.catalog.spark_catalog";
+  /** Set while Spark's catalog loads a table for this one. */
+  private static final String LOADS = "arrowipc.sessionCatalogLoads";
+
+  private static boolean isOfThisFormat(Map properties) { return Source.NAME.equalsIgnoreCase((String) properties.get(TableCatalog.PROP_PROVIDER)); }
+
+  /** Whether this catalog loads the table that a source is asked for. */
+  static boolean loads() { return SQLConf.get().getConfString(LOADS, "false").equals("true"); }
+
+  /**
+   * Spark's catalog loads tables of all sources as those of its first interface where it is not the only one, so that it has
+   * to think that it is.
+   */
+  public Table loadTable(Identifier name) throws NoSuchTableException {
+    SQLConf settings = SQLConf.get().clone();
+    settings.setConfString(SETTING, "builtin");
+    settings.setConfString(LOADS, "true");
+    return (Table) SQLConf.withExistingConf(settings, new Load(this, name));
+  }
+
+  private Table loadBySpark(Identifier name) throws NoSuchTableException { return super.loadTable(name); }
+
+  public static class Load extends AbstractFunction0 {
+    private final SessionCatalog catalog;
+    private final Identifier name;
+
+    Load(SessionCatalog catalog, Identifier name) {
+      this.catalog = catalog;
+      this.name = name;
+    }
+
+    public Object apply() {
+      try {
+        return catalog.loadBySpark(name);
+      } catch (NoSuchTableException error) {
+        Platform.throwException(error); // which Scala's functions do not declare
+        return null; // not reached
+      }
+    }
+  }
+
+  public Table loadTable(Identifier name, String version) throws NoSuchTableException {
+    Table table = loadTable(name);
+    return table instanceof SourceTable ? ((SourceTable) table).asOf("versionAsOf", version) : super.loadTable(name, version);
+  }
+
+  public Table loadTable(Identifier name, long micros) throws NoSuchTableException {
+    Table table = loadTable(name);
+    return table instanceof SourceTable ? ((SourceTable) table).asOf("timestampAsOf", Catalog.time(micros)) : super.loadTable(name, micros);
+  }
+
+  /** Partition columns are the last ones, as in tables of Spark's own formats, which its catalog takes for sure. */
+  public Table createTable(Identifier name, Column[] columns, Transform[] partitioning, Map properties) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    if (!isOfThisFormat(properties)) return super.createTable(name, columns, partitioning, properties);
+    Partitions.names(partitioning); // which refuses what it has no directories for
+    Column[] ordered = Partitions.last(columns, partitioning);
+    if (ordered.length > 0 && ordered.length == partitioning.length)
+      throw new UnsupportedOperationException("a table needs a column that is not a partition column");
+    for (int i = ordered.length - partitioning.length; i >= 0 && i < ordered.length; i++) Partitions.check(ordered[i].name(), ordered[i].dataType());
+    return super.createTable(name, ordered, partitioning, properties);
+  }
+
+  public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitioning, Map properties) throws TableAlreadyExistsException, NoSuchNamespaceException {
+    createTable(name, columns, partitioning, properties);
+    try {
+      Table table = loadTable(name);
+      // Spark checks the directory of a managed table.
+      boolean hasPath = new CaseInsensitiveStringMap(Source.optionsOfCatalog(properties)).containsKey("path");
+      if (table instanceof SourceTable && hasPath) checkIsEmpty((SourceTable) table);
+      return new CreatedTable(table, columns, this, name);
+    } catch (Exception error) {
+      dropTable(name);
+      Platform.throwException(error);
+      return null; // not reached
+    }
+  }
+
+  public StagedTable stageReplace(Identifier name, Column[] columns, Transform[] partitioning, Map properties) throws NoSuchTableException, NoSuchNamespaceException {
+    Table former = loadTable(name);
+    if (former instanceof SourceTable && isOfThisFormat(properties)) return new ReplacedTable((SourceTable) former, columns, partitioning, properties);
+    if (former instanceof SourceTable || isOfThisFormat(properties))
+      throw new UnsupportedOperationException("a table of arrowipc is not replaced by one of another format, or such a table by it: use DROP TABLE first; nothing is changed");
+    try {
+      dropTable(name); // as Spark does
+      return stageCreate(name, columns, partitioning, properties);
+    } catch (TableAlreadyExistsException error) {
+      Platform.throwException(error); // it was created since
+      return null; // not reached
+    }
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier name, Column[] columns, Transform[] partitioning, Map properties) throws NoSuchNamespaceException {
+    try {
+      return tableExists(name) ? stageReplace(name, columns, partitioning, properties) : stageCreate(name, columns, partitioning, properties);
+    } catch (TableAlreadyExistsException error) {
+      Platform.throwException(error);
+    } catch (NoSuchTableException error) {
+      Platform.throwException(error);
+    }
+    return null; // not reached
+  }
+
+  /** Raises if a directory has rows, to which a new table would add its own. */
+  private static void checkIsEmpty(SourceTable table) {
+    Map options = Source.locationOf(table.properties());
+    try {
+      new Source().inferSchema(new CaseInsensitiveStringMap(options));
+    } catch (Exception error) {
+      if (error.getMessage() != null && error.getMessage().contains("NoFilesError: ")) return;
+      Platform.throwException(error);
+    }
+    throw new UnsupportedOperationException(options.get("path") + " has rows, to which CREATE TABLE AS SELECT would add its own: create the table without AS SELECT, then INSERT INTO it; nothing is changed");
+  }
+
+  public Table alterTable(Identifier name, TableChange[] changes) throws NoSuchTableException {
+    Table table = loadTable(name);
+    if (!(table instanceof SourceTable)) return super.alterTable(name, changes);
+    int data = table.schema().length() - table.partitioning().length;
+    String last = data > 0 ? table.schema().fields()[data - 1].name() : null; // before the partition columns
+    for (int i = 0; i < changes.length; i++) {
+      changes[i] = checked(name, table, changes[i], last);
+      if (changes[i] instanceof TableChange.AddColumn) last = ((TableChange.AddColumn) changes[i]).fieldNames()[0];
+    }
+    return super.alterTable(name, changes);
+  }
+
+  private static TableChange checked(Identifier name, Table table, TableChange change, String last) {
+    if (change instanceof TableChange.ClusterBy)
+      throw new UnsupportedOperationException("arrowipc has no clustered files: sort the rows before a write; nothing is changed");
+    if (!(change instanceof TableChange.ColumnChange) || change instanceof TableChange.UpdateColumnComment) return change;
+    TableChange.AddColumn added = change instanceof TableChange.AddColumn ? (TableChange.AddColumn) change : null;
+    if (added == null || added.fieldNames().length != 1 || added.position() != null || !added.isNullable())
+      throw new UnsupportedOperationException("the files of " + name + " keep their columns: ALTER TABLE changes comments, and adds columns at the end, which are null in rows that exist; for others, write another table with CREATE TABLE ... AS SELECT; nothing is changed");
+    return table.partitioning().length == 0 ? added : addAfter(last, added);
+  }
+
+  /** Janino does not compile calls of static methods of interfaces. */
+  private static TableChange addAfter(String column, TableChange.AddColumn added) {
+    try {
+      Object position = TableChange.ColumnPosition.class.getMethod("after", new Class[] {String.class}).invoke(null, new Object[] {column});
+      Class[] types = {String[].class, DataType.class, boolean.class, String.class, TableChange.ColumnPosition.class, ColumnDefaultValue.class};
+      Object[] values = {added.fieldNames(), added.dataType(), Boolean.valueOf(added.isNullable()), added.comment(), position, added.defaultValue()};
+      return (TableChange) TableChange.class.getMethod("addColumn", types).invoke(null, values);
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** The columns of a table in the order of those of a query, which Spark writes by position. */
+  private static StructType inOrderOf(Column[] columns, Table table) {
+    if (!(table instanceof SourceTable)) return table.schema();
+    StructField[] fields = new StructField[columns.length];
+    for (int i = 0; i < columns.length; i++) fields[i] = table.schema().apply(columns[i].name());
+    return new StructType(fields);
+  }
+
+  /** A table that was created for a query, and is dropped if that fails, as Spark does. */
+  public static class CreatedTable implements StagedTable, SupportsWrite {
+    private final Table table;
+    private final StructType schema;
+    private final SessionCatalog catalog;
+    private final Identifier identifier;
+
+    CreatedTable(Table table, Column[] columns, SessionCatalog catalog, Identifier identifier) {
+      this.table = table;
+      schema = inOrderOf(columns, table);
+      this.catalog = catalog;
+      this.identifier = identifier;
+    }
+
+    public String name() { return table.name(); }
+    public StructType schema() { return schema; }
+    public Transform[] partitioning() { return table.partitioning(); }
+    public Map properties() { return table.properties(); }
+    public Set capabilities() { return table.capabilities(); }
+    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+      return table instanceof SourceTable ? ((SourceTable) table).newCreation(info) : ((SupportsWrite) table).newWriteBuilder(info);
+    }
+
+    /** Two interfaces have one by default, of which Java chooses none. */
+    public CustomTaskMetric[] reportDriverMetrics() { return new CustomTaskMetric[0]; }
+    public void commitStagedChanges() {}
+    public void abortStagedChanges() { catalog.dropTable(identifier); }
+  }
+
+  /** A table whose rows a query replaces in one commit. Its entry in the catalog stays, so that nothing is left to undo. */
+  public static class ReplacedTable implements StagedTable, SupportsWrite {
+    private final SourceTable table;
+    private final StructType schema;
+    private boolean isWritten = false;
+
+    ReplacedTable(SourceTable table, Column[] columns, Transform[] partitioning, Map properties) {
+      this.table = table;
+      checkFiles(table);
+      check("columns", describe(CharVarcharUtils.getRawSchema(table.schema())), describe(CatalogV2Util.v2ColumnsToStructType(Partitions.last(columns, partitioning))));
+      check("partition columns", describe(table.partitioning()), describe(partitioning));
+      Map formerOptions = options(table.properties()), newOptions = options(properties);
+      Set names = new TreeSet(formerOptions.keySet());
+      names.addAll(newOptions.keySet());
+      for (Iterator i = names.iterator(); i.hasNext();) {
+        Object option = i.next();
+        if (!Objects.equals(formerOptions.get(option), newOptions.get(option))) throw refusal("the option " + option + " would change"); // a value may be a secret
+      }
+      Object location = properties.get(TableCatalog.PROP_LOCATION);
+      if (location != null) check("location", path(table.properties().get(TableCatalog.PROP_LOCATION)), path(location));
+      for (Iterator i = properties.keySet().iterator(); i.hasNext();) {
+        String name = (String) i.next();
+        boolean isChosen = !name.startsWith(TableCatalog.OPTION_PREFIX) && !properties.containsKey(TableCatalog.OPTION_PREFIX + name);
+        if (isChosen && (name.equals(TableCatalog.PROP_COMMENT) || !CatalogV2Util.TABLE_RESERVED_PROPERTIES().contains(name)))
+          if (!Objects.equals(table.properties().get(name), properties.get(name))) throw refusal("the property " + name + " would change");
+      }
+      schema = inOrderOf(columns, table);
+      table.plan(table.withOptions(CaseInsensitiveStringMap.empty())); // the state on which the replacement relies
+    }
+
+    /** Another entry of a catalog, or a path, may have columns that this one lacks. */
+    private static void checkFiles(SourceTable table) {
+      String[] names = new String[0];
+      try {
+        Map options = Source.locationOf(table.properties());
+        options.put("mergeSchema", "true");
+        names = new Source().inferSchema(new CaseInsensitiveStringMap(options)).fieldNames();
+      } catch (Exception error) {
+        if (error.getMessage() == null || !error.getMessage().contains("NoFilesError: ")) Platform.throwException(error);
+      }
+      for (int i = 0; i < names.length; i++) {
+        if (table.schema().getFieldIndex(names[i]).isEmpty())
+          throw new UnsupportedOperationException("the files have a column " + names[i] + " that the table does not list, and its values would be lost: add the column, or use DROP TABLE first; nothing is changed");
+      }
+    }
+
+    private static void check(String part, Object former, Object replaced) {
+      if (!former.equals(replaced)) throw refusal(part + " would change from " + former + " to " + replaced);
+    }
+
+    private static UnsupportedOperationException refusal(String reason) {
+      return new UnsupportedOperationException("a table is replaced by one commit of its rows, and the rest stays: " + reason + "; use DROP TABLE first; nothing is changed");
+    }
+
+    private static String describe(StructType columns) {
+      StringBuilder text = new StringBuilder();
+      for (int i = 0; i < columns.length(); i++) text.append(i == 0 ? "" : ", ").append(columns.fields()[i].name()).append(" ").append(columns.fields()[i].dataType().catalogString());
+      return text.toString();
+    }
+
+    private static String describe(Transform[] partitioning) { return partitioning.length == 0 ? "none" : Partitions.names(partitioning); }
+
+    private static Map options(Map properties) {
+      Map options = new TreeMap(Source.optionsOfCatalog(properties));
+      options.remove("path");
+      return options;
+    }
+
+    /** A path of a disk has a scheme, or none. */
+    private static String path(Object location) {
+      String path = new Path(String.valueOf(location)).toString();
+      return path.startsWith("file:/") ? path.substring(5) : path;
+    }
+
+    public String name() { return table.name(); }
+    public StructType schema() { return schema; }
+    public Transform[] partitioning() { return table.partitioning(); }
+    public Map properties() { return table.properties(); }
+    public Set capabilities() { return table.capabilities(); }
+
+    public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+      isWritten = true;
+      return table.newReplacement(info);
+    }
+
+    public CustomTaskMetric[] reportDriverMetrics() { return new CustomTaskMetric[0]; }
+
+    public void commitStagedChanges() {
+      if (!isWritten) throw new UnsupportedOperationException("REPLACE TABLE without AS SELECT would delete the rows of the table: use TRUNCATE TABLE for that; nothing is changed");
+    }
+
+    public void abortStagedChanges() {} // the writer has removed what it wrote
+  }
+}

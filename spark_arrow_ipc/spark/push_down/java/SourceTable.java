@@ -1,0 +1,358 @@
+package sparkarrowipc;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperation;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
+import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
+import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceReadInfo;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** A table that knows the path, options and partitioning that it was made with: its scans read less, and it writes by the Python writer. */
+public class SourceTable extends PythonTable implements SupportsRowLevelOperations, SupportsMetadataColumns, SupportsPartitionManagement, SupportsDeleteV2 {
+  static final String SETTING = "spark.arrowipc.pushDown";
+
+  private final StructType schema;
+  private final Transform[] partitioning;
+  private final CaseInsensitiveStringMap options;
+  /** Those of a table of the catalog; null for a path. */
+  private final Map properties;
+  private final boolean isWrittenByV2;
+  /** The options of the newest read that is planned; null before one. */
+  private CaseInsensitiveStringMap read = null;
+  private boolean isOfStatement;
+  /** The option of a former version and its value; null for the newest. */
+  private String[] version = null;
+  /** The sources of reads, by their options: a source has one listing. */
+  private final Map sources = new HashMap();
+
+  SourceTable(Source source, StructType schema, Transform[] partitioning, CaseInsensitiveStringMap options, Map properties, boolean isWrittenByV2) {
+    super(source, Source.NAME, schema);
+    this.schema = schema;
+    this.partitioning = partitioning;
+    this.options = options;
+    this.properties = properties;
+    this.isWrittenByV2 = isWrittenByV2;
+    isOfStatement = properties != null;
+    sources.put(options, source);
+  }
+
+  public Transform[] partitioning() { return partitioning; }
+
+  public Map properties() { return properties == null ? Collections.EMPTY_MAP : properties; }
+
+  public Set capabilities() {
+    EnumSet capabilities = EnumSet.copyOf(super.capabilities());
+    if (!isWrittenByV2) capabilities.remove(TableCapability.BATCH_WRITE); // Spark then calls Source.createRelation
+    capabilities.add(TableCapability.OVERWRITE_BY_FILTER); // of partitions; `Writing` refuses others
+    capabilities.add(TableCapability.OVERWRITE_DYNAMIC);
+    return capabilities;
+  }
+
+  /** Spark loads a table of the catalog for each query, and looks for it in its cache. */
+  public boolean equals(Object other) {
+    if (properties == null || !(other instanceof SourceTable)) return this == other;
+    SourceTable table = (SourceTable) other;
+    return properties.equals(table.properties) && schema.equals(table.schema) && Arrays.equals(version, table.version);
+  }
+
+  public int hashCode() { return properties == null ? System.identityHashCode(this) : properties.hashCode(); }
+
+  /** The options of the table, and over them those of a query or a write. */
+  CaseInsensitiveStringMap withOptions(CaseInsensitiveStringMap others) {
+    Map all = new HashMap(options.asCaseSensitiveMap());
+    for (Iterator i = others.asCaseSensitiveMap().entrySet().iterator(); i.hasNext();) {
+      Map.Entry option = (Map.Entry) i.next();
+      Source.removeOption(all, (String) option.getKey());
+      all.put(option.getKey(), option.getValue());
+    }
+    Source.removeOption(all, Source.SECOND_WRITE);
+    if (version != null) { // which Spark has taken from an option of the query
+      Source.removeOption(all, "versionAsOf");
+      Source.removeOption(all, "timestampAsOf");
+      all.put(version[0], version[1]);
+    }
+    return new CaseInsensitiveStringMap(all);
+  }
+
+  synchronized PythonDataSourceV2 source(CaseInsensitiveStringMap options) {
+    if (!sources.containsKey(options)) {
+      PythonDataSourceV2 source = new PythonDataSourceV2();
+      source.setShortName(Source.NAME);
+      sources.put(options, source);
+    }
+    return (PythonDataSourceV2) sources.get(options);
+  }
+
+  /** The plan of the complete read: Spark keeps it in the source, so that all scans of the table have one listing. */
+  PythonDataSourceReadInfo plan(CaseInsensitiveStringMap options) {
+    if (read == null) read = options; // two reads may have different options, and the first state is the older one
+    return source(options).getOrCreateReadInfo(Source.NAME, options, schema, false);
+  }
+
+  /** A former version of this table of the catalog, with the columns of today. */
+  SourceTable asOf(String option, String value) {
+    SourceTable table = new SourceTable(new Source(), schema, partitioning, options, properties, isWrittenByV2);
+    table.version = new String[] {option, value};
+    return table;
+  }
+
+  /** This table, which a catalog has loaded for one statement. Views and DataFrames keep tables for many. */
+  SourceTable ofStatement() {
+    isOfStatement = true;
+    return this;
+  }
+
+  String path() {
+    String path = String.valueOf(options.get("path"));
+    return path.startsWith("file:/") ? path.substring(path.startsWith("file:///") ? 7 : 5) : path;
+  }
+
+  boolean hasRead() { return read != null; }
+
+  /** The table that has the state on which a write relies. */
+  SourceTable base() { return this; }
+
+  /** The options of a read by the statement that now writes; null if it has not read the table. */
+  CaseInsensitiveStringMap readOfStatement() { return isOfStatement ? read : null; }
+
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap others) {
+    CaseInsensitiveStringMap all = withOptions(others);
+    return isNarrowed(all) ? new NarrowScanBuilder(this, all) : completeScanBuilder(all);
+  }
+
+  private boolean isNarrowed(CaseInsensitiveStringMap options) {
+    // Columns that the option `columns` chose by position (#0) may have names that stand for others in the files.
+    return schema.length() > 0 && !((String) options.getOrDefault("columns", "")).contains("#")
+      && "true".equalsIgnoreCase(SQLConf.get().getConfString(SETTING, "true"));
+  }
+
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    CaseInsensitiveStringMap all = withOptions(info.options());
+    if (!isNarrowed(all))
+      throw new UnsupportedOperationException("DELETE, UPDATE and MERGE find files by push-down: set " + SETTING + "=true, and remove the option columns from the table");
+    return new RowStatement(this, info.command(), all);
+  }
+
+  /** Only DELETE without a condition, which Spark otherwise takes for TRUNCATE TABLE; `RowStatement` has all others. */
+  public boolean canDeleteWhere(Predicate[] predicates) {
+    for (int i = 0; i < predicates.length; i++) if (!predicates[i].name().equals("ALWAYS_TRUE")) return false;
+    return true;
+  }
+
+  public void deleteWhere(Predicate[] predicates) { deleteWhere(predicates, CaseInsensitiveStringMap.empty()); }
+
+  /** Spark passes options since 4.3. */
+  public void deleteWhere(Predicate[] predicates, CaseInsensitiveStringMap others) {
+    new RowStatement(this, RowLevelOperation.Command.DELETE, withOptions(others)).deleteAll();
+  }
+
+  /** For statements, which change tables of catalogs. Scans without push-down have only the columns of the schema. */
+  public MetadataColumn[] metadataColumns() {
+    boolean hasFilePath = isOfStatement && isNarrowed(options) && schema.getFieldIndex(RowStatement.FILE_PATH).isEmpty();
+    return hasFilePath ? new MetadataColumn[] {new RowStatement.FilePath()} : new MetadataColumn[0];
+  }
+
+  /** Spark does not say whether a stream reads the metadata column, which is the last one of its rows, so that each has it. */
+  ScanBuilder streamScanBuilder(CaseInsensitiveStringMap options) {
+    if (metadataColumns().length == 0) return completeScanBuilder(options);
+    Map all = new HashMap(options.asCaseSensitiveMap());
+    all.put("metadataColumns", "true");
+    CaseInsensitiveStringMap withFilePath = new CaseInsensitiveStringMap(all);
+    StructType columns = schema.add(RowStatement.FILE_PATH, DataTypes.StringType);
+    return new PythonTable(source(withFilePath), Source.NAME, columns).newScanBuilder(withFilePath);
+  }
+
+  /** An overwrite by no rows, which is one commit. */
+  public boolean truncateTable() {
+    Map all = new HashMap(options.asCaseSensitiveMap());
+    all.put(Source.SECOND_WRITE, "true");
+    Source.removeOption(all, "partitionOverwriteMode");
+    all.put("partitionOverwriteMode", "static"); // all partitions
+    if (partitioning.length > 0) all.put("partitionBy", Partitions.names(partitioning));
+    SparkSession session = SparkSession.active();
+    session.createDataFrame(Collections.EMPTY_LIST, schema).write().format(Source.NAME).options(all).mode(SaveMode.Overwrite).save();
+    return true;
+  }
+
+  public StructType partitionSchema() {
+    StructField[] fields = new StructField[partitioning.length];
+    for (int i = 0; i < fields.length; i++) fields[i] = schema.apply(partitioning[i].references()[0].fieldNames()[0]);
+    return new StructType(fields);
+  }
+
+  /** For SHOW PARTITIONS: the partitions that have rows, of those with the given values. */
+  public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow values) {
+    Dataset rows = SparkSession.active().read().format(Source.NAME).schema(schema).options(withOptions(CaseInsensitiveStringMap.empty()).asCaseSensitiveMap()).load();
+    StructType all = partitionSchema();
+    Column[] columns = new Column[all.length()];
+    for (int i = 0; i < columns.length; i++) columns[i] = rows.col("`" + all.fields()[i].name().replace("`", "``") + "`");
+    InternalRow[] partitions = rows.select(columns).distinct().orderBy(columns).queryExecution().executedPlan().executeCollect();
+    List chosen = new ArrayList();
+    for (int p = 0; p < partitions.length; p++) {
+      boolean isChosen = true;
+      for (int i = 0; i < names.length; i++) {
+        int column = all.fieldIndex(names[i]);
+        DataType type = all.fields()[column].dataType();
+        isChosen = isChosen && Objects.equals(values.get(i, type), partitions[p].get(column, type));
+      }
+      if (isChosen) chosen.add(partitions[p]);
+    }
+    return (InternalRow[]) chosen.toArray(new InternalRow[0]);
+  }
+
+  public void createPartition(InternalRow values, Map properties) {
+    throw new UnsupportedOperationException("a partition is there when it has rows: use INSERT INTO; nothing is changed");
+  }
+
+  public boolean dropPartition(InternalRow values) {
+    throw new UnsupportedOperationException("use DELETE FROM with a condition on the partition columns; nothing is changed");
+  }
+
+  public void replacePartitionMetadata(InternalRow values, Map properties) {
+    throw new UnsupportedOperationException("a partition has no properties; nothing is changed");
+  }
+
+  public Map loadPartitionMetadata(InternalRow values) { return Collections.EMPTY_MAP; }
+
+  /** Spark's own, which reads all columns and rows. */
+  ScanBuilder completeScanBuilder(CaseInsensitiveStringMap options) {
+    return new PythonTable(source(options), Source.NAME, schema).newScanBuilder(options);
+  }
+
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new Writing(this, info, writeOptions(info.options())); }
+
+  private Map writeOptions(CaseInsensitiveStringMap options) {
+    Map all = new HashMap(withOptions(options).asCaseSensitiveMap());
+    StructField[] partitions = partitionSchema().fields();
+    for (int i = 0; properties != null && i < partitions.length; i++) Partitions.check(partitions[i].name(), partitions[i].dataType());
+    if (partitioning.length > 0) {
+      Object chosen = new CaseInsensitiveStringMap(all).get("partitionBy");
+      String columns = Partitions.names(partitioning);
+      // A view may have both: the option is for the first write, and the path is partitioned after it.
+      if (chosen != null && !chosen.equals(columns) && !(partitioning.length == 1 && chosen.equals(partitioning[0].references()[0].fieldNames()[0])))
+        throw new IllegalArgumentException("the table is partitioned by " + columns + ", and the option partitionBy is " + chosen + ": remove the option");
+      Source.removeOption(all, "partitionBy");
+      all.put("partitionBy", columns);
+    }
+    return all;
+  }
+
+  /** A write whose rows replace all others, also of other partitions. */
+  WriteBuilder newReplacement(LogicalWriteInfo info) {
+    Map options = new HashMap(info.options().asCaseSensitiveMap());
+    Source.removeOption(options, "partitionOverwriteMode");
+    options.put("partitionOverwriteMode", "static");
+    return new Writing(this, info, writeOptions(new CaseInsensitiveStringMap(options))).truncate();
+  }
+
+  /** A write of the first rows, which fails if another job has written some since. */
+  WriteBuilder newCreation(LogicalWriteInfo info) {
+    Map options = new HashMap(info.options().asCaseSensitiveMap());
+    Source.removeOption(options, "ifExists");
+    options.put("ifExists", "error");
+    Writing writing = new Writing(this, info, writeOptions(new CaseInsensitiveStringMap(options)));
+    writing.isFirst = true;
+    return writing;
+  }
+
+  private WriteBuilder pythonWriteBuilder(LogicalWriteInfo info) { return super.newWriteBuilder(info); }
+
+  /** Chooses the options of a write, and leaves the write to the Python writer. */
+  public static class Writing implements SupportsOverwriteV2, SupportsDynamicOverwrite {
+    private final SourceTable table;
+    private final LogicalWriteInfo info;
+    private final Map options;
+    private boolean isOverwrite = false;
+    /** Spark also truncates a table that it has just created. */
+    private boolean isFirst = false;
+
+    Writing(SourceTable table, LogicalWriteInfo info, Map options) {
+      this.table = table;
+      this.info = info;
+      this.options = options;
+    }
+
+    public WriteBuilder truncate() {
+      isOverwrite = !isFirst;
+      return this;
+    }
+
+    /** A table without partitions is one. */
+    public WriteBuilder overwriteDynamicPartitions() {
+      if (table.partitioning.length == 0) return truncate();
+      Predicate[] partition = StaticPartition.ofRunningStatement(table);
+      return partition == null ? overwritePartitions() : overwrite(partition);
+    }
+
+    /** INSERT OVERWRITE of one partition: what is in it goes, and the new rows come, also where there are none. */
+    public WriteBuilder overwrite(Predicate[] predicates) {
+      options.put("arrowipc.overwrittenPartition", Partitions.pairs(table.partitioning, predicates));
+      return overwritePartitions();
+    }
+
+    private WriteBuilder overwritePartitions() {
+      Source.removeOption(options, "partitionOverwriteMode");
+      options.put("partitionOverwriteMode", "dynamic");
+      return truncate();
+    }
+
+    public Write build() {
+      WriteInfo chosen = new WriteInfo(info, new CaseInsensitiveStringMap(options));
+      return new StatementInsert(table.base(), chosen, table.pythonWriteBuilder(chosen), isOverwrite);
+    }
+  }
+
+  /** What Spark says of a write, with other options. */
+  public static class WriteInfo implements LogicalWriteInfo {
+    private final LogicalWriteInfo info;
+    private final CaseInsensitiveStringMap options;
+
+    WriteInfo(LogicalWriteInfo info, CaseInsensitiveStringMap options) {
+      this.info = info;
+      this.options = options;
+    }
+
+    public CaseInsensitiveStringMap options() { return options; }
+    public String queryId() { return info.queryId(); }
+    public StructType schema() { return info.schema(); }
+    public Optional rowIdSchema() { return info.rowIdSchema(); }
+    public Optional metadataSchema() { return info.metadataSchema(); }
+  }
+}
