@@ -68,7 +68,8 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
 
     Adds the jar of this package's Java (`spark_arrow_ipc.push_down`), if the release of Spark allows: queries read only the
     columns and rows that they need, and tables, save modes and ``partitionBy`` are those of any source of Spark. A table can
-    also be named by its path, ``SELECT * FROM arrowipc.`/path` ``, by the setting ``spark.sql.catalog.arrowipc``.
+    also be named by its path, ``SELECT * FROM arrowipc.`/path` ``. Sets ``spark.sql.catalog.arrowipc`` and
+    ``spark.sql.catalog.spark_catalog`` for that, unless the session has other catalogs by these names.
 
     Ctrl-C (a notebook's stop button) then ends the query that the main thread waits for, and no stream. It replaces PySpark's
     handler, after which a query goes on and commits (`spark_arrow_ipc.spark.interrupt`). Any other handler stays.
