@@ -266,9 +266,7 @@ def split_options(options: Mapping[str, str]) -> tuple[ReadOptions, SparkWriteOp
     """Parse the options of a table for a statement; `OptionError` if one leaves out rows or columns, or is none of a table."""
     options = options_of(options, READING, WRITING)
     check_in_place(options, Use.CHANGE)
-    of_read, of_write = (
-        {name: string for name, string in options.items() if side.option(name)} for side in (READING, WRITING)
-    )
+    of_read, of_write = (options_of(options, side) for side in (READING, WRITING))
     reading = exact_reading(read_options(of_read), {name.lower() for name in of_read})
     if "nanoseconds" in map(str.lower, of_read) and reading.nanoseconds is Nanoseconds.FLOOR:
         raise OptionError(

@@ -49,8 +49,7 @@ public class Catalog implements StagingTableCatalog {
     try {
       return loadTable(table);
     } catch (Exception error) {
-      // The Python source has raised it.
-      if (error.getMessage() != null && error.getMessage().contains("NoFilesError: ")) throw new NoSuchTableException(table);
+      if (Source.saysNoFiles(error)) throw new NoSuchTableException(table);
       Platform.throwException(error);
       return null; // not reached
     }
@@ -123,11 +122,11 @@ public class Catalog implements StagingTableCatalog {
   /** The table that is replaced, planned before the query runs, so that rows that others add meanwhile are a conflict. */
   private static SourceTable former(Identifier table, Map options) {
     try {
-      SourceTable former = (SourceTable) load(table, Source.locationOfOptions(options));
+      SourceTable former = (SourceTable) load(table, Source.locationOf(options));
       former.plan(former.withOptions(CaseInsensitiveStringMap.empty()));
       return former;
     } catch (Exception error) {
-      if (error.getMessage() == null || !error.getMessage().contains("NoFilesError: ")) Platform.throwException(error);
+      if (!Source.saysNoFiles(error)) Platform.throwException(error);
       return null;
     }
   }

@@ -37,7 +37,9 @@ class Partitions {
   }
 
   /** A name as options take it. */
-  private static String quoted(String name) { return name.matches("[A-Za-z0-9_]+") ? name : "`" + name.replace("`", "``") + "`"; }
+  private static String quoted(String name) { return name.matches("[A-Za-z0-9_]+") ? name : backticked(name); }
+
+  static String backticked(String name) { return "`" + name.replace("`", "``") + "`"; }
 
   private static String column(Transform transform) {
     String[] path = transform.references().length == 1 ? transform.references()[0].fieldNames() : new String[0];

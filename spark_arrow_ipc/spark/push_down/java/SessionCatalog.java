@@ -148,11 +148,11 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   /** Raises if a directory has rows, to which a new table would add its own. */
   private static void checkIsEmpty(SourceTable table) {
-    Map options = Source.locationOf(table.properties());
+    Map options = Source.locationOf(Source.optionsOfCatalog(table.properties()));
     try {
       new Source().inferSchema(new CaseInsensitiveStringMap(options));
     } catch (Exception error) {
-      if (error.getMessage() != null && error.getMessage().contains("NoFilesError: ")) return;
+      if (Source.saysNoFiles(error)) return;
       Platform.throwException(error);
     }
     throw new UnsupportedOperationException(options.get("path") + " has rows, to which CREATE TABLE AS SELECT would add its own: create the table without AS SELECT, then INSERT INTO it; nothing is changed");
@@ -192,52 +192,58 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     }
   }
 
-  /** The columns of a table in the order of those of a query, which Spark writes by position. */
-  private static StructType inOrderOf(Column[] columns, Table table) {
-    if (!(table instanceof SourceTable)) return table.schema();
-    StructField[] fields = new StructField[columns.length];
-    for (int i = 0; i < columns.length; i++) fields[i] = table.schema().apply(columns[i].name());
-    return new StructType(fields);
+  /** A table that a query fills. */
+  public abstract static class FilledTable implements StagedTable, SupportsWrite {
+    final Table table;
+    private final Column[] columns;
+
+    FilledTable(Table table, Column[] columns) {
+      this.table = table;
+      this.columns = columns;
+    }
+
+    public String name() { return table.name(); }
+
+    /** The columns in the order of those of the query, which Spark writes by position. */
+    public StructType schema() {
+      if (!(table instanceof SourceTable)) return table.schema();
+      StructField[] fields = new StructField[columns.length];
+      for (int i = 0; i < columns.length; i++) fields[i] = table.schema().apply(columns[i].name());
+      return new StructType(fields);
+    }
+
+    public Transform[] partitioning() { return table.partitioning(); }
+    public Map properties() { return table.properties(); }
+    public Set capabilities() { return table.capabilities(); }
+    /** Two interfaces have one by default, of which Java chooses none. */
+    public CustomTaskMetric[] reportDriverMetrics() { return new CustomTaskMetric[0]; }
   }
 
   /** A table that was created for a query, and is dropped if that fails, as Spark does. */
-  public static class CreatedTable implements StagedTable, SupportsWrite {
-    private final Table table;
-    private final StructType schema;
+  public static class CreatedTable extends FilledTable {
     private final SessionCatalog catalog;
     private final Identifier identifier;
 
     CreatedTable(Table table, Column[] columns, SessionCatalog catalog, Identifier identifier) {
-      this.table = table;
-      schema = inOrderOf(columns, table);
+      super(table, columns);
       this.catalog = catalog;
       this.identifier = identifier;
     }
 
-    public String name() { return table.name(); }
-    public StructType schema() { return schema; }
-    public Transform[] partitioning() { return table.partitioning(); }
-    public Map properties() { return table.properties(); }
-    public Set capabilities() { return table.capabilities(); }
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
       return table instanceof SourceTable ? ((SourceTable) table).newCreation(info) : ((SupportsWrite) table).newWriteBuilder(info);
     }
 
-    /** Two interfaces have one by default, of which Java chooses none. */
-    public CustomTaskMetric[] reportDriverMetrics() { return new CustomTaskMetric[0]; }
     public void commitStagedChanges() {}
     public void abortStagedChanges() { catalog.dropTable(identifier); }
   }
 
   /** A table whose rows a query replaces in one commit. Its entry in the catalog stays, so that nothing is left to undo. */
-  public static class ReplacedTable implements StagedTable, SupportsWrite {
-    private final SourceTable table;
-    private final StructType schema;
+  public static class ReplacedTable extends FilledTable {
     private boolean isWritten = false;
 
     ReplacedTable(SourceTable table, Column[] columns, Transform[] partitioning, Map properties) {
-      this.table = table;
-      checkFiles(table);
+      super(table, columns);
       check("columns", describe(CharVarcharUtils.getRawSchema(table.schema())), describe(CatalogV2Util.v2ColumnsToStructType(Partitions.last(columns, partitioning))));
       check("partition columns", describe(table.partitioning()), describe(partitioning));
       Map formerOptions = options(table.properties()), newOptions = options(properties);
@@ -255,7 +261,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
         if (isChosen && (name.equals(TableCatalog.PROP_COMMENT) || !CatalogV2Util.TABLE_RESERVED_PROPERTIES().contains(name)))
           if (!Objects.equals(table.properties().get(name), properties.get(name))) throw refusal("the property " + name + " would change");
       }
-      schema = inOrderOf(columns, table);
+      checkFiles(table); // which plans reads, unlike the others
       table.plan(table.withOptions(CaseInsensitiveStringMap.empty())); // the state on which the replacement relies
     }
 
@@ -263,11 +269,11 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     private static void checkFiles(SourceTable table) {
       String[] names = new String[0];
       try {
-        Map options = Source.locationOf(table.properties());
+        Map options = Source.locationOf(Source.optionsOfCatalog(table.properties()));
         options.put("mergeSchema", "true");
         names = new Source().inferSchema(new CaseInsensitiveStringMap(options)).fieldNames();
       } catch (Exception error) {
-        if (error.getMessage() == null || !error.getMessage().contains("NoFilesError: ")) Platform.throwException(error);
+        if (!Source.saysNoFiles(error)) Platform.throwException(error);
       }
       for (int i = 0; i < names.length; i++) {
         if (table.schema().getFieldIndex(names[i]).isEmpty())
@@ -303,18 +309,10 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       return path.startsWith("file:/") ? path.substring(5) : path;
     }
 
-    public String name() { return table.name(); }
-    public StructType schema() { return schema; }
-    public Transform[] partitioning() { return table.partitioning(); }
-    public Map properties() { return table.properties(); }
-    public Set capabilities() { return table.capabilities(); }
-
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
       isWritten = true;
-      return table.newReplacement(info);
+      return ((SourceTable) table).newReplacement(info);
     }
-
-    public CustomTaskMetric[] reportDriverMetrics() { return new CustomTaskMetric[0]; }
 
     public void commitStagedChanges() {
       if (!isWritten) throw new UnsupportedOperationException("REPLACE TABLE without AS SELECT would delete the rows of the table: use TRUNCATE TABLE for that; nothing is changed");

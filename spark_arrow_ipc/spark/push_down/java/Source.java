@@ -71,7 +71,7 @@ public class Source extends PythonDataSourceV2 implements DataSourceRegister, Cr
     StructField[] fields = schema.fields();
     for (int i = 0; i < fields.length; i++) {
       if (!fields[i].metadata().contains(PARTITION_MARK)) continue;
-      partitioning.put(Long.valueOf(fields[i].metadata().getLong(PARTITION_MARK)), Expressions.identity("`" + fields[i].name().replace("`", "``") + "`"));
+      partitioning.put(Long.valueOf(fields[i].metadata().getLong(PARTITION_MARK)), Expressions.identity(Partitions.backticked(fields[i].name())));
       Metadata metadata = new MetadataBuilder().withMetadata(fields[i].metadata()).remove(PARTITION_MARK).build();
       fields[i] = new StructField(fields[i].name(), fields[i].dataType(), fields[i].nullable(), metadata);
     }
@@ -114,12 +114,8 @@ public class Source extends PythonDataSourceV2 implements DataSourceRegister, Cr
     return options;
   }
 
-  /** The path of a table of the catalog and the options of its store, by which all of its files are found. */
-  static Map locationOf(Map properties) {
-    return locationOfOptions(optionsOfCatalog(properties));
-  }
-
-  static Map locationOfOptions(Map all) {
+  /** The path of a table of a catalog and the options of its store, by which all of its files are found. */
+  static Map locationOf(Map all) {
     Map options = new HashMap(all);
     for (Iterator i = options.keySet().iterator(); i.hasNext();) {
       String name = ((String) i.next()).toLowerCase();
@@ -129,9 +125,17 @@ public class Source extends PythonDataSourceV2 implements DataSourceRegister, Cr
   }
 
   static CaseInsensitiveStringMap withRelease(Map options) {
-    removeOption(options, RELEASE_OPTION);
-    options.put(RELEASE_OPTION, Release.NAME);
+    setOption(options, RELEASE_OPTION, Release.NAME);
     return new CaseInsensitiveStringMap(options);
+  }
+
+  /** Whether the Python source has raised that there are no files. */
+  static boolean saysNoFiles(Exception error) { return error.getMessage() != null && error.getMessage().contains("NoFilesError: "); }
+
+  /** Sets an option, which may have been given in other letters. */
+  static void setOption(Map options, String name, String value) {
+    removeOption(options, name);
+    options.put(name, value);
   }
 
   static boolean removeOption(Map options, String name) {

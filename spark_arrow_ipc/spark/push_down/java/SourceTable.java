@@ -54,7 +54,7 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
   /** Those of a table of the catalog; null for a path. */
   private final Map properties;
   private final boolean isWrittenByV2;
-  /** The options of the newest read that is planned; null before one. */
+  /** The options of the first read that is planned; null before one. */
   private CaseInsensitiveStringMap read = null;
   private boolean isOfStatement;
   /** The option of a former version and its value; null for the newest. */
@@ -99,8 +99,7 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
     Map all = new HashMap(options.asCaseSensitiveMap());
     for (Iterator i = others.asCaseSensitiveMap().entrySet().iterator(); i.hasNext();) {
       Map.Entry option = (Map.Entry) i.next();
-      Source.removeOption(all, (String) option.getKey());
-      all.put(option.getKey(), option.getValue());
+      Source.setOption(all, (String) option.getKey(), (String) option.getValue());
     }
     Source.removeOption(all, Source.SECOND_WRITE);
     if (version != null) { // which Spark has taken from an option of the query
@@ -144,7 +143,8 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
     return path.startsWith("file:/") ? path.substring(path.startsWith("file:///") ? 7 : 5) : path;
   }
 
-  boolean hasRead() { return read != null; }
+  /** The options of the first read that is planned; null before one. */
+  CaseInsensitiveStringMap read() { return read; }
 
   /** The table that has the state on which a write relies. */
   SourceTable base() { return this; }
@@ -203,8 +203,7 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
   public boolean truncateTable() {
     Map all = new HashMap(options.asCaseSensitiveMap());
     all.put(Source.SECOND_WRITE, "true");
-    Source.removeOption(all, "partitionOverwriteMode");
-    all.put("partitionOverwriteMode", "static"); // all partitions
+    Source.setOption(all, "partitionOverwriteMode", "static"); // all partitions
     if (partitioning.length > 0) all.put("partitionBy", Partitions.names(partitioning));
     SparkSession session = SparkSession.active();
     session.createDataFrame(Collections.EMPTY_LIST, schema).write().format(Source.NAME).options(all).mode(SaveMode.Overwrite).save();
@@ -222,7 +221,7 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
     Dataset rows = SparkSession.active().read().format(Source.NAME).schema(schema).options(withOptions(CaseInsensitiveStringMap.empty()).asCaseSensitiveMap()).load();
     StructType all = partitionSchema();
     Column[] columns = new Column[all.length()];
-    for (int i = 0; i < columns.length; i++) columns[i] = rows.col("`" + all.fields()[i].name().replace("`", "``") + "`");
+    for (int i = 0; i < columns.length; i++) columns[i] = rows.col(Partitions.backticked(all.fields()[i].name()));
     InternalRow[] partitions = rows.select(columns).distinct().orderBy(columns).queryExecution().executedPlan().executeCollect();
     List chosen = new ArrayList();
     for (int p = 0; p < partitions.length; p++) {
@@ -268,28 +267,25 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
       // A view may have both: the option is for the first write, and the path is partitioned after it.
       if (chosen != null && !chosen.equals(columns) && !(partitioning.length == 1 && chosen.equals(partitioning[0].references()[0].fieldNames()[0])))
         throw new IllegalArgumentException("the table is partitioned by " + columns + ", and the option partitionBy is " + chosen + ": remove the option");
-      Source.removeOption(all, "partitionBy");
-      all.put("partitionBy", columns);
+      Source.setOption(all, "partitionBy", columns);
     }
     return all;
   }
 
   /** A write whose rows replace all others, also of other partitions. */
-  WriteBuilder newReplacement(LogicalWriteInfo info) {
-    Map options = new HashMap(info.options().asCaseSensitiveMap());
-    Source.removeOption(options, "partitionOverwriteMode");
-    options.put("partitionOverwriteMode", "static");
-    return new Writing(this, info, writeOptions(new CaseInsensitiveStringMap(options))).truncate();
-  }
+  WriteBuilder newReplacement(LogicalWriteInfo info) { return newWriting(info, "partitionOverwriteMode", "static").truncate(); }
 
   /** A write of the first rows, which fails if another job has written some since. */
   WriteBuilder newCreation(LogicalWriteInfo info) {
-    Map options = new HashMap(info.options().asCaseSensitiveMap());
-    Source.removeOption(options, "ifExists");
-    options.put("ifExists", "error");
-    Writing writing = new Writing(this, info, writeOptions(new CaseInsensitiveStringMap(options)));
+    Writing writing = newWriting(info, "ifExists", "error");
     writing.isFirst = true;
     return writing;
+  }
+
+  private Writing newWriting(LogicalWriteInfo info, String option, String value) {
+    Map options = new HashMap(info.options().asCaseSensitiveMap());
+    Source.setOption(options, option, value);
+    return new Writing(this, info, writeOptions(new CaseInsensitiveStringMap(options)));
   }
 
   private WriteBuilder pythonWriteBuilder(LogicalWriteInfo info) { return super.newWriteBuilder(info); }
@@ -328,8 +324,7 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
     }
 
     private WriteBuilder overwritePartitions() {
-      Source.removeOption(options, "partitionOverwriteMode");
-      options.put("partitionOverwriteMode", "dynamic");
+      Source.setOption(options, "partitionOverwriteMode", "dynamic");
       return truncate();
     }
 

@@ -7,6 +7,10 @@ import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.Collections;
 import java.util.List;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -32,6 +36,13 @@ public class SparkInternals {
 
   static scala.collection.Iterator iterator(Object only) {
     return (scala.collection.Iterator) scala.jdk.javaapi.CollectionConverters.asScala(Collections.singletonList(only).iterator());
+  }
+
+  /** The plan of the statement that this thread runs; null if it runs none. */
+  static LogicalPlan runningStatement() {
+    String id = SparkSession.active().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+    QueryExecution execution = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
+    return execution == null ? null : execution.logical();
   }
 
   /** The value of a private field; Scala puts the class before the name of one that inner classes use. */

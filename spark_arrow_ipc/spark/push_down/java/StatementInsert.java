@@ -1,6 +1,7 @@
 package sparkarrowipc;
 
 import java.util.Collections;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.BatchWrite;
@@ -12,12 +13,8 @@ import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
-import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.execution.QueryExecution;
-import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * An append, or an overwrite. If its statement has read the table as well, the new rows may depend on those that exist: Spark plans
@@ -38,18 +35,17 @@ public class StatementInsert implements Write, BatchWrite {
     write = built(builder);
   }
 
-  /** The table as the statement has read it: Spark loads one for each place that names it. */
+  /** The table as the statement has read it, or null: Spark loads one for each place that names it. */
   private SourceTable tableRead() {
-    String id = SparkSession.active().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
-    QueryExecution execution = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
-    if (table.readOfStatement() != null || execution == null) return table;
-    scala.collection.immutable.Seq leaves = execution.logical().collectLeaves();
+    if (table.readOfStatement() != null) return table;
+    LogicalPlan statement = SparkInternals.runningStatement();
+    scala.collection.immutable.Seq leaves = statement == null ? SparkInternals.seq(Collections.EMPTY_LIST) : statement.collectLeaves();
     for (int i = 0; i < leaves.length(); i++) {
       if (!(leaves.apply(i) instanceof DataSourceV2Relation)) continue;
       Object other = ((DataSourceV2Relation) leaves.apply(i)).table();
-      if (other instanceof SourceTable && ((SourceTable) other).path().equals(table.path()) && ((SourceTable) other).hasRead()) return ((SourceTable) other).ofStatement();
+      if (other instanceof SourceTable && ((SourceTable) other).path().equals(table.path()) && ((SourceTable) other).read() != null) return (SourceTable) other;
     }
-    return table;
+    return null;
   }
 
   private Write built(WriteBuilder builder) { return isOverwrite ? ((SupportsTruncate) builder).truncate().build() : builder.build(); }
@@ -63,9 +59,8 @@ public class StatementInsert implements Write, BatchWrite {
 
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
     SourceTable base = tableRead();
-    CaseInsensitiveStringMap read = base.readOfStatement();
-    python = read == null ? write.toBatch()
-      : built(new PythonTable(RowStatement.source(base, read, "APPEND", Collections.EMPTY_SET), Source.NAME, table.schema()).newWriteBuilder(info)).toBatch();
+    python = base == null ? write.toBatch()
+      : built(new PythonTable(RowStatement.source(base, base.read(), "APPEND", Collections.EMPTY_SET), Source.NAME, table.schema()).newWriteBuilder(info)).toBatch();
     return python.createBatchWriterFactory(physical);
   }
 

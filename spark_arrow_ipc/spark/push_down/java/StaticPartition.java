@@ -2,7 +2,6 @@ package sparkarrowipc;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
@@ -16,8 +15,6 @@ import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.LiteralValue;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
-import org.apache.spark.sql.execution.QueryExecution;
-import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
 /**
@@ -30,10 +27,9 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 class StaticPartition {
   /** A condition for each partition column of a table; null if the statement does not name the values of all. */
   static Predicate[] ofRunningStatement(SourceTable table) {
-    String id = SparkSession.active().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
-    QueryExecution execution = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
+    LogicalPlan statement = SparkInternals.runningStatement();
     List commands = new ArrayList();
-    if (execution != null) addCommands(execution.logical(), table, commands);
+    if (statement != null) addCommands(statement, table, commands);
     Predicate[] partition = null;
     for (int i = 0; i < commands.size() && partition == null; i++) partition = conditions(table.partitioning(), ((OverwritePartitionsDynamic) commands.get(i)).query());
     if (partition != null && commands.size() > 1)
