@@ -92,7 +92,7 @@ def test_a_fault_at_each_request(mode, times, fault):
                 place = Place(server)
                 server.inject(request, fault, skip=skip, times=times)
                 try:
-                    place.check(mode, attempt(place, mode), in_place=times == 1)
+                    place.check(mode, attempt(place, mode), in_place=False)
                 except Exception as error:
                     error.add_note(f"{fault} at request {skip + 1} of kind {request.name}")
                     raise
@@ -107,6 +107,7 @@ def test_the_faults_are_those_of_the_server():
 @contextlib.contextmanager
 def moved(place):
     """The table on a store that writes an object although one is there, where the request says that it must not."""
+    _proven.clear()  # an earlier server may have had the same port
     with fault_server() as server:
         server.objects.conditional = False
         yield Place(server, moved_from=place)
