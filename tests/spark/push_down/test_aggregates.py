@@ -46,6 +46,9 @@ TAKEN = [
     "SELECT max(total) FROM (SELECT a, sum(k) AS total FROM n GROUP BY a)",
     "SELECT a FROM n GROUP BY a HAVING count(*) > 428 ORDER BY a",
     "SELECT try_avg(d), try_avg(tiny) FROM n",
+    "SELECT DISTINCT s, b FROM n WHERE k > 4 ORDER BY s, b",
+    "SELECT DISTINCT odd FROM n ORDER BY odd",
+    "SELECT count(*), sum(k) FROM (SELECT DISTINCT k, holes FROM n)",
     "SELECT sum(y), count(*) FROM (SELECT d * (1 - d) AS y, a FROM n WHERE k > 7)",
 ]
 LEFT = [

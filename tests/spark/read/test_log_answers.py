@@ -114,6 +114,7 @@ COUNT = ("count_all", None)
 ANSWERED = {
     "rows": ((), [COUNT]),
     "rows of partitions": (("k",), [COUNT]),
+    "partitions, as DISTINCT asks for them": (("k",), []),
     "nulls": ((), [("count", "maybe"), ("count", "none"), ("count", "name")]),
     "extremes": ((), [("min", "id"), ("max", "id"), ("min", "day"), ("max", "maybe"), COUNT]),
     "extremes of partitions": (("k",), [("min", "id"), ("max", "day"), ("count", "maybe")]),

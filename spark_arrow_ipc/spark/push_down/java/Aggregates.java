@@ -144,7 +144,7 @@ class Aggregates {
     }
     ArrayNode parts = request.putArray("parts");
     AggregateFunc[] functions = aggregation.aggregateExpressions();
-    if (functions.length == 0) return null;
+    if (functions.length == 0 && groups.length == 0) return null;
     boolean isOfHeaders = groups.length == 0, computes = false;
     for (int i = 0; i < functions.length; i++) {
       AggregateFunc function = functions[i];
