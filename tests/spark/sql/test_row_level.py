@@ -117,6 +117,25 @@ def test_statements_without_a_setting(sql, lake, setting):
     assert [("3", "'x'")] == rows(sql, f"SELECT id, s FROM arrowipc.`{lake}` WHERE id IN (3, 4)")
 
 
+CHARS = ["c = 'ab'", "id = 3 AND c < 'zz'", "v = 'z'", "c LIKE 'e%' OR a[1] = 'r'", "c = 'nothing'"]
+
+
+def test_conditions_on_chars_compare_padded_values(sql, tmp_path):
+    sql.sql(
+        f"CREATE TABLE chars (id int, c char(5), v varchar(4), a array<char(3)>) USING arrowipc LOCATION '{tmp_path}/t'"
+    )
+    try:
+        for condition in CHARS:
+            sql.sql(
+                "INSERT OVERWRITE chars VALUES (1, 'ab', 'x', array('q', 'r')), (2, 'cd', 'z', array('q', null)), (3, 'ef', 'z', null)"
+            )
+            expected = rows(sql, f"SELECT * FROM chars WHERE NOT coalesce({condition}, false)")
+            sql.sql(f"DELETE FROM chars WHERE {condition}")
+            assert expected == rows(sql, "SELECT * FROM chars"), condition
+    finally:
+        sql.sql("DROP TABLE chars")
+
+
 def test_types_of_files_of_another_program_stay(sql, tmp_path):
     types = {
         "id": pa.uint16(),

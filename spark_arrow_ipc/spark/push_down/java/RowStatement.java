@@ -25,6 +25,8 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
@@ -55,6 +57,20 @@ public class RowStatement implements RowLevelOperation, RowLevelOperationBuilder
   public NamedReference[] requiredMetadataAttributes() { return new NamedReference[] {Expressions.column(FILE_PATH)}; }
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap others) { return new StatementScan.Builder(table, table.withOptions(others), this); }
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) { return new StatementWrite(table, info, this); }
+
+  /**
+   * False for DELETE from a table with CHAR columns, which writes all files anew: Spark pads them in a projection above the
+   * scan, and its query for files has the condition without that projection (INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND).
+   */
+  boolean findsFiles() {
+    if (command != RowLevelOperation.Command.DELETE) return true;
+    StructField[] fields = table.schema().fields();
+    for (int i = 0; i < fields.length; i++) {
+      Metadata metadata = fields[i].metadata();
+      if (metadata.contains(Predicates.CHARS) && metadata.getString(Predicates.CHARS).replace("varchar(", "").contains("char(")) return false;
+    }
+    return true;
+  }
 
   void setScan(StatementScan scan) {
     if (this.scan != null) throw new IllegalStateException("Spark plans two scans of one " + command);

@@ -30,20 +30,26 @@ public class StatementScan implements Scan, SupportsRuntimeV2Filtering {
   private final SourceTable table;
   private final StructType schema;
   private final Scan.ColumnarSupportMode mode;
+  private final boolean findsFiles;
   private TreeSet paths = null;
   private boolean isPlanned = false;
 
-  StatementScan(SourceTable table, CaseInsensitiveStringMap options, StructType schema) {
+  StatementScan(SourceTable table, CaseInsensitiveStringMap options, StructType schema, boolean findsFiles) {
     this.table = table;
     this.options = options;
     this.schema = schema;
+    this.findsFiles = findsFiles;
     mode = Columns.mode(schema);
   }
 
   public StructType readSchema() { return schema; }
   public String description() { return "arrowipc [" + String.join(", ", schema.fieldNames()) + "] of files with rows that match"; }
   public Scan.ColumnarSupportMode columnarSupportMode() { return mode; }
-  public NamedReference[] filterAttributes() { return new NamedReference[] {Expressions.column(RowStatement.FILE_PATH)}; }
+
+  /** Spark runs a query that finds files with rows that match, if there is an attribute to filter them by. */
+  public NamedReference[] filterAttributes() {
+    return findsFiles ? new NamedReference[] {Expressions.column(RowStatement.FILE_PATH)} : new NamedReference[0];
+  }
 
   /** The paths of the files that are read; null for all. */
   Set paths() { return paths; }
@@ -124,7 +130,7 @@ public class StatementScan implements Scan, SupportsRuntimeV2Filtering {
     public void pruneColumns(StructType required) { schema = required.isEmpty() ? Predicates.narrowest(table.schema()) : required; }
 
     public Scan build() {
-      StatementScan scan = new StatementScan(table, options, schema);
+      StatementScan scan = new StatementScan(table, options, schema, statement.findsFiles());
       statement.setScan(scan);
       return scan;
     }
