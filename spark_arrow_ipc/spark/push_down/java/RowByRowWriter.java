@@ -1,6 +1,7 @@
 package sparkarrowipc;
 
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
@@ -8,6 +9,8 @@ import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.ProjectingInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
@@ -20,8 +23,11 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 public class RowByRowWriter implements DataWriter, Iterator, Runnable {
   private static final int ROWS = 1024;
   private static final int ARRAYS = 8;
+  /** Bytes of rows after which an array is handed over before it is full: rows of a megabyte would fill the heap. */
+  private static final long MOST_BYTES = 4 << 20;
   private static final long WAIT_MS = 100;
   private static final long ABORT_MS = 10000;
+  private static final Field PROJECTED = SparkInternals.field(ProjectingInternalRow.class, "row");
   private static final Object[] END = new Object[0];
 
   private final DataWriter inner;
@@ -34,6 +40,7 @@ public class RowByRowWriter implements DataWriter, Iterator, Runnable {
   private boolean isStarted = false;
   private Object[] rows = new Object[ROWS];
   private int count = 0;
+  private long bytes = 0;
   private Object[] current = null;
   private int position = 0;
 
@@ -54,7 +61,14 @@ public class RowByRowWriter implements DataWriter, Iterator, Runnable {
 
   public void write(Object row) throws IOException {
     rows[count++] = ((InternalRow) row).copy(); // Spark uses it again
-    if (count == ROWS) flush();
+    bytes += bytesOf(row);
+    if (count == ROWS || bytes >= MOST_BYTES) flush();
+  }
+
+  /** The bytes of a row; Spark shows a choice of the columns of a row that it does not give away. */
+  private long bytesOf(Object row) {
+    Object base = row instanceof ProjectingInternalRow ? SparkInternals.value(PROJECTED, row) : row;
+    return base instanceof UnsafeRow ? ((UnsafeRow) base).getSizeInBytes() : 0;
   }
 
   private void flush() throws IOException {
@@ -62,6 +76,7 @@ public class RowByRowWriter implements DataWriter, Iterator, Runnable {
     Object[] full = new Object[count];
     System.arraycopy(rows, 0, full, 0, count);
     count = 0;
+    bytes = 0;
     put(full);
   }
 

@@ -45,20 +45,27 @@ public class SparkInternals {
     return execution == null ? null : execution.logical();
   }
 
-  /** The value of a private field; Scala puts the class before the name of one that inner classes use. */
-  static Object field(Object of, String name) {
-    Field[] fields = of.getClass().getDeclaredFields();
-    try {
-      for (int i = 0; i < fields.length; i++) {
-        if (fields[i].getName().equals(name) || fields[i].getName().endsWith("$$" + name)) {
-          fields[i].setAccessible(true);
-          return fields[i].get(of);
-        }
+  /** The value of a private field. */
+  static Object field(Object of, String name) { return value(field(of.getClass(), name), of); }
+
+  /** A private field; Scala puts the class before the name of one that inner classes use. */
+  static Field field(Class type, String name) {
+    Field[] fields = type.getDeclaredFields();
+    for (int i = 0; i < fields.length; i++) {
+      if (fields[i].getName().equals(name) || fields[i].getName().endsWith("$$" + name)) {
+        fields[i].setAccessible(true);
+        return fields[i];
       }
+    }
+    throw new IllegalStateException(type + " has no field " + name);
+  }
+
+  static Object value(Field field, Object of) {
+    try {
+      return field.get(of);
     } catch (IllegalAccessException error) {
       throw new IllegalStateException(error);
     }
-    throw new IllegalStateException(of.getClass() + " has no field " + name);
   }
 
   /** The pickle of a call of a function of a Python module with bytes and a string. */
