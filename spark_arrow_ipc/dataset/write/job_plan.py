@@ -302,6 +302,8 @@ def _begin(staging: Staging, state: State | None) -> State:
             # Raises before any work is done if the storage cannot decide between two writers.
             storage.check_put_if_absent(directory.log)
         base = state or State(open_table(directory))
+        if not base.number:  # a first job may have died between the id and the directory of entries
+            storage.make_directory(directory.entries(base.table))
         storage.check_writable(directory.entries(base.table))
         Transaction.begin(directory, base=base, job=staging.jobid)
     except (OSError, UnsupportedError) as error:

@@ -101,6 +101,14 @@ def test_a_plan_survives_a_job_that_deletes_the_empty_staging_directory(tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("point", ["C3.written", "C3.torn", "C3.linked", "planned.id", "planned.mark"])
+def test_a_first_job_that_dies_does_not_stop_the_next(tmp_path, point):
+    with dying(point):
+        plan_job(str(tmp_path), APPEND)
+    save(tmp_path, APPEND, "a")
+    assert ["a"] == ours(tmp_path)
+
+
 def test_the_snapshot_is_of_one_moment(tmp_path):
     """A job that commits while the files are listed is in the snapshot with the state that has it, or not at all."""
     save(tmp_path, APPEND, "a")
