@@ -152,7 +152,7 @@ def test_the_same_batches_give_the_same_bytes():
 @pytest.mark.slow
 def test_compression_makes_smaller_and_levels_differ():
     batch = ints(0, 20_000)
-    sizes = [len(written([batch], **o)) for o in ({}, {"compression": "lz4"}, {"compression": "zstd"}, {"compression": "zstd", "compression_level": 19})]  # fmt: skip
+    sizes = [len(written([batch], **o)) for o in ({"compression": None}, {"compression": "lz4"}, {"compression": "zstd"}, {"compression": "zstd", "compression_level": 19})]  # fmt: skip
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[1] < sizes[0] / 1.3
 

@@ -124,12 +124,12 @@ def test_no_file_has_more_records_than_asked_for(spark, tmp_path, partition_by):
 
 
 def test_no_file_is_longer_than_asked_for(spark, tmp_path):
-    frame = spark.range(0, 100_000, 1, 1).select("id", f.sha2(f.col("id").cast("string"), 256).alias("h"))
+    frame = spark.range(0, 150_000, 1, 1).select("id", f.sha2(f.col("id").cast("string"), 256).alias("h"))
     path = write(frame, tmp_path / "d", maxFileBytes="1m", recordBatchRows="4096")
     sizes = sorted(Path(name).stat().st_size for name in files_of(path))
     assert 4 < len(sizes)
     assert 1 << 20 >= sizes[-1]
-    assert 100_000 == spark.read.format("arrowipc").load(path).count()
+    assert 150_000 == spark.read.format("arrowipc").load(path).count()
 
 
 def test_record_batches_are_as_large_as_asked_for(spark, tmp_path):
