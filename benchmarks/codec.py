@@ -178,7 +178,7 @@ def unifying(repeats: int) -> Iterator[Figure]:
             decoded = [RecordBatch.from_arrow(batch) for batch in batches]
             seconds = cpu(
                 repeats,
-                lambda decoded=decoded: ipc.write(io.BytesIO(), decoded),
+                lambda decoded=decoded: ipc.write(io.BytesIO(), decoded, options=ipc.WriteOptions(compression=None)),
                 lambda batches=batches: unified_by_pyarrow(batches),
             )
             yield Figure(f"unify 20 dictionaries of {kind}, {name}, us", *seconds, "no bar")

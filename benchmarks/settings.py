@@ -61,7 +61,7 @@ def jobs_of(bench: Bench) -> Mapping[str, Job]:
     """Return the two jobs."""
     return {
         "scan": read("arrowipc", Asked(NUMBERS))(bench),
-        "write": write("arrowipc", WRITTEN, {"compression": "lz4"})(bench),
+        "write": write("arrowipc", WRITTEN)(bench),
     }
 
 

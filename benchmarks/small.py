@@ -74,7 +74,7 @@ def wide() -> pa.RecordBatch:
 
 def write_ours(sink: str | io.BytesIO, batch: RecordBatch, times: int = 1) -> None:
     """Write a file of one batch, once or again and again."""
-    with ipc.create(sink, batch.schema) as writer:
+    with ipc.create(sink, batch.schema, ipc.WriteOptions(compression=None)) as writer:
         for _ in range(times):
             writer.write(batch)
 

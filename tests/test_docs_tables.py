@@ -33,7 +33,7 @@ def test_what_stands_between_markers_is_replaced_and_nothing_else():
 
 def test_the_table_of_a_side_has_its_options_only():
     table = options_table(WRITING)
-    assert "| `compression` | `lz4`, zstd, none |" in table
+    assert "| `compression` | `zstd`, lz4, none |" in table
     assert "maxPartitionBytes" not in table
 
 

@@ -127,7 +127,7 @@ def _write_other(sink: BinaryIO, table: Table, form: str, compression: str) -> i
 
 
 def _write_arrow(sink: BinaryIO, table: Table, form: str, compression: str) -> int:
-    options = files.write_options_of(form, compression or "lz4")
+    options = files.write_options_of(form, compression)
     pairs = None if form == "file" else table.pairs
     # A stream has no footer: its first message has the pairs.
     with create(sink, table.schema, options, schema_metadata=pairs) as writer:
@@ -172,7 +172,7 @@ def convert_arguments(parser: argparse.ArgumentParser) -> None:
     add_row_arguments(parser)
     parser.add_argument(
         "--compression", choices=("lz4", "zstd", "none"), default="",
-        help="of Arrow (default: lz4) and Parquet (default: zstd)",
+        help="of Arrow and Parquet (default: zstd, and lz4 for an Arrow stream)",
     )  # fmt: skip
     files.add_force_argument(parser)
 

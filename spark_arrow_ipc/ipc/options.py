@@ -79,9 +79,10 @@ class WriteOptions:
     format
         ``file`` (footer, random access) or ``stream``.
     compression
-        ``lz4``, ``zstd`` or None; a buffer that would not shrink is stored raw.
+        ``lz4``, ``zstd`` or None; a buffer that would not shrink is stored raw. ``auto`` is ``zstd`` for a file of V5, and
+        None for a stream, whose bytes usually are not kept, and for V4, which has no compression.
     compression_level
-        None for the codec's default.
+        None for the codec's default: 1 for ``zstd``.
     dictionaries
         The form of different dictionaries of a field. ``unify``: a file gets one dictionary a field, before its record
         batches, which wait for all values until the writer closes: 16 MiB in memory, more in a temporary file; a stream
@@ -100,7 +101,7 @@ class WriteOptions:
     """
 
     format: Format | Literal["file", "stream"] = Format.FILE
-    compression: Literal["lz4", "zstd"] | None = None
+    compression: Literal["auto", "lz4", "zstd"] | None = "auto"
     compression_level: int | None = None
     dictionaries: Literal["unify", "delta"] = "unify"
     alignment: int = 64
@@ -110,23 +111,27 @@ class WriteOptions:
 
     @property
     def codec(self) -> CompressionType | None:
-        """The codec of `compression`."""
+        """The codec of `compression`, or None."""
+        if self.compression == "auto":
+            is_kept = self.format == Format.FILE and self.metadata_version != "V4"
+            return CompressionType.ZSTD if is_kept else None
         return None if self.compression is None else _CODECS[self.compression]
 
     def __post_init__(self) -> None:
         _one_of("format", self.format, tuple(form.value for form in Format))
-        _one_of("compression", self.compression, (*_CODECS, None))
+        _one_of("compression", self.compression, ("auto", *_CODECS, None))
         _one_of("dictionaries", self.dictionaries, ("unify", "delta"))
         # Readers rely on 8; more than a cache line has no use.
         _one_of("alignment", self.alignment, (8, 16, 32, 64))
         _one_of("metadata_version", self.metadata_version, ("V4", "V5"))
-        if self.compression is None and self.compression_level is not None:
+        codec = self.codec
+        if codec is not None:
+            check_level(codec, self.compression_level)
+        elif self.compression_level is not None:
             raise ValueError("compression_level needs a compression")
-        if self.compression is not None:
-            check_level(_CODECS[self.compression], self.compression_level)
         if self.checksums and self.format != Format.FILE:
             raise ValueError("checksums are kept in the footer of the file format; the stream format has none")
-        if self.compression is not None and self.metadata_version == "V4":
+        if codec is not None and self.metadata_version == "V4":
             raise ValueError("compression needs metadata V5: pyarrow misreads compressed bodies of V4")
 
 

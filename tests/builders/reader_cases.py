@@ -35,9 +35,10 @@ ALL_ROWS = [rows(i) for i in range(3)]
 BATCHES = [RecordBatch.from_pylist(rows_, SCHEMA) for rows_ in ALL_ROWS]
 
 
-def written(**options):
+def written(*, compression=None, **options):
+    """Write the batches with buffers whose bytes a test finds or breaks, unless it names a codec."""
     file = io.BytesIO()
-    ipc.write(file, BATCHES, options=ipc.WriteOptions(**options))
+    ipc.write(file, BATCHES, options=ipc.WriteOptions(compression=compression, **options))
     return file.getvalue()
 
 
@@ -85,7 +86,7 @@ WIDE_BATCH = RecordBatch.from_pydict({**{name: range(WIDE_ROWS) for name in "abc
 
 def wide(kind):
     file = io.BytesIO()
-    ipc.write(file, [WIDE_BATCH, WIDE_BATCH], options=ipc.WriteOptions(format=kind))
+    ipc.write(file, [WIDE_BATCH, WIDE_BATCH], options=ipc.WriteOptions(format=kind, compression=None))
     return file.getvalue()
 
 

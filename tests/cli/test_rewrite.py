@@ -8,6 +8,7 @@ import pytest
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.cli.main import main
+from spark_arrow_ipc.cli.shared.file_metadata import read_file_metadata
 from spark_arrow_ipc.dataset.statistics.read import file_statistics
 
 pa = pytest.importorskip("pyarrow")
@@ -53,6 +54,28 @@ def test_a_rewritten_file_has_statistics_and_all_else(capsys, source, tmp_path):
     run(capsys, "rewrite", source, target, "--statistics", "none", "--force")
     with ipc.open_file(str(target)) as reader:
         assert file_statistics(reader) is None
+
+
+CODECS = {
+    "a file": ("out.arrow", [], "zstd"),
+    "a stream": ("out.arrows", [], "lz4"),
+    "a file of that codec": ("out.arrow", ["--compression", "lz4"], "lz4"),
+    "a stream of that codec": ("out.arrows", ["--compression", "zstd"], "zstd"),
+    "none": ("out.arrow", ["--compression", "none"], "none"),
+}
+
+
+@pytest.mark.parametrize("command", ["rewrite", "concat", "repair", "convert"])
+@pytest.mark.parametrize("case", CODECS)
+def test_the_codec_of_a_command(capsys, source, tmp_path, command, case):
+    name, arguments, codec = CODECS[case]
+    target = tmp_path / name
+    statistics = ["--statistics", "none"] if command == "rewrite" else []
+    assert 0 == run(capsys, command, source, target, *arguments, *statistics)[0]
+    assert (codec,) == read_file_metadata(str(target)).compressions
+    opened = pa.ipc.open_stream(str(target)) if name.endswith("s") else pa.ipc.open_file(str(target))
+    read = opened.read_all()
+    assert all(TABLE[name].to_pylist() == read[name].to_pylist() for name in ("a", "s", "l"))
 
 
 SORTED = [("a", []), ("a", ["--descending"]), ("f", []), ("s", []), ("s,a", []), ("f,s,a", [])]

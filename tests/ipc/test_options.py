@@ -12,10 +12,12 @@ from spark_arrow_ipc.ipc.options import check_message_metadata, check_version
 
 WRONG_OPTIONS = [
     ({"format": "feather"}, "format: expected one of 'file', 'stream', found 'feather'"),
-    ({"compression": "snappy"}, "compression: expected one of 'lz4', 'zstd', None, found 'snappy'"),
+    ({"compression": "snappy"}, "compression: expected one of 'auto', 'lz4', 'zstd', None, found 'snappy'"),
     ({"alignment": 4}, "alignment: expected one of 8, 16, 32, 64, found 4"),
     ({"metadata_version": "V3"}, "metadata_version: expected one of 'V4', 'V5', found 'V3'"),
-    ({"compression_level": 3}, "compression_level needs a compression"),
+    ({"compression": None, "compression_level": 3}, "compression_level needs a compression"),
+    ({"format": "stream", "compression_level": 3}, "compression_level needs a compression"),
+    ({"compression_level": 23}, "a zstd level of -7 to 22, found 23"),
     ({"compression": "zstd", "compression_level": 23}, "a zstd level of -7 to 22, found 23"),
     ({"compression": "lz4", "compression_level": 13}, "a lz4 level of -9 to 12, found 13"),
     ({"compression": "zstd", "metadata_version": "V4"}, "compression needs metadata V5"),
@@ -27,6 +29,39 @@ WRONG_OPTIONS = [
 def test_options_that_cannot_be_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         ipc.WriteOptions(**options)
+
+
+# First bytes of a frame (RFC 8878, 3.1.1; LZ4 frame format 1.6)
+FRAMES = {"zstd": b"\x28\xb5\x2f\xfd", "lz4": b"\x04\x22\x4d\x18"}
+
+CODECS = {
+    "a file": ({}, ["zstd"]),
+    "a stream": ({"format": "stream"}, []),
+    "a file for old readers": ({"metadata_version": "V4"}, []),
+    "a file without": ({"compression": None}, []),
+    "a file with another": ({"compression": "lz4"}, ["lz4"]),
+    "a stream with one": ({"format": "stream", "compression": "zstd"}, ["zstd"]),
+}
+
+
+@pytest.mark.parametrize("case", CODECS)
+def test_the_codec_of_what_is_written(case):
+    options, codecs = CODECS[case]
+    batch = RecordBatch.from_pydict({"a": range(1000)}, Schema.of([t.field("a", t.int64)]))
+    sink = io.BytesIO()
+    ipc.write(sink, batch, options=ipc.WriteOptions(**options))
+    data = sink.getvalue()[8 * ("format" not in options) :]
+    assert codecs == [codec for codec, magic in FRAMES.items() if magic in data]
+    assert [*range(1000)] == pytest.importorskip("pyarrow").ipc.open_stream(data).read_all()["a"].to_pylist()
+
+
+def test_the_level_of_zstd_is_one():
+    batch = RecordBatch.from_pydict({"a": [f"text {i * i}" for i in range(5000)]}, Schema.of([t.field("a", t.utf8)]))
+    of_level = {level: io.BytesIO() for level in (None, 1, 3)}
+    for level, sink in of_level.items():
+        ipc.write(sink, batch, options=ipc.WriteOptions(compression_level=level))
+    by_default, first, third = (sink.getvalue() for sink in of_level.values())
+    assert first == by_default != third
 
 
 def test_v4_has_no_run_ends(tmp_path):

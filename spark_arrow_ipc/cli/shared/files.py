@@ -245,6 +245,9 @@ def _partitioning(tree: Tree, *, recursive: bool, columns: bool) -> Partitioning
 
 _CODECS: Final[Mapping[str, Literal["lz4", "zstd"] | None]] = {"lz4": "lz4", "zstd": "zstd", "none": None}
 
+# Bytes of a stream usually are not kept, so that CPU counts for more
+_DEFAULT_CODECS: Final[Mapping[ipc.Format, str]] = {ipc.Format.FILE: "zstd", ipc.Format.STREAM: "lz4"}
+
 _WAY: Final = (
     "give another name, or say --ipc-format file or stream; Parquet, CSV and JSON lines are written by arrowipc convert"
 )
@@ -269,7 +272,10 @@ def add_output_arguments(parser: argparse.ArgumentParser) -> None:
         "for .arrows and .stream",
     )
     parser.add_argument(
-        "--compression", choices=tuple(_CODECS), default="lz4", help="the codec of the buffers (default: lz4)"
+        "--compression",
+        choices=tuple(_CODECS),
+        default="",
+        help="the codec of the buffers (default: zstd, and lz4 for a stream)",
     )
 
 
@@ -375,8 +381,9 @@ def write_options(arguments: argparse.Namespace, path: str) -> ipc.WriteOptions:
 
 
 def write_options_of(form: str, compression: str) -> ipc.WriteOptions:
-    """Return the options for a format and a codec, which may be ``none``."""
-    return ipc.WriteOptions(format=ipc.Format(form), compression=_CODECS[compression])
+    """Return the options for a format and a codec, which may be ``none``, or empty for the format's default."""
+    format_ = ipc.Format(form)
+    return ipc.WriteOptions(format=format_, compression=_CODECS[compression or _DEFAULT_CODECS[format_]])
 
 
 def create(arguments: argparse.Namespace, path: str, schema: Schema, pairs: t.CustomMetadata) -> ipc.Writer:

@@ -53,6 +53,9 @@ _SPILL_BATCH_NBYTES: Final = 1 << 20
 
 _SPILL_BATCH_ROWS: Final = 65_536
 
+# Read once, by the same task
+_SPILL_FORM: Final = ipc.WriteOptions(compression=None)
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionBy:
@@ -262,7 +265,7 @@ class _Task:
         file = self._handles.enter_context(self._scratch_file())
         starts: dict[int, tuple[int, int]] = {}
         first_rows = [0]
-        with ipc.create(file, ordered.schema) as writer:
+        with ipc.create(file, ordered.schema, _SPILL_FORM) as writer:
             for first, count in _join_runs(runs):
                 rows = ordered.slice(first, count)
                 for part in split_rows(rows, max_rows=_SPILL_BATCH_ROWS, max_nbytes=_SPILL_BATCH_NBYTES):

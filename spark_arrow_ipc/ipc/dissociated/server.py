@@ -269,7 +269,7 @@ def serve(
     memory = None if shared_memory is None else SharedMemory(shared_memory)
     if options.format != "stream":
         options = replace(options, format="stream")
-    if memory is not None and options.compression is not None:
+    if memory is not None and options.codec is not None:
         raise OptionError("compression is for bodies that go through a socket; leave it or shared_memory out")
     if not 1 <= parts <= MAX_PARTS:
         raise OptionError(expected=f"1 to {MAX_PARTS:,} parts", found=f"{parts:,}")

@@ -167,9 +167,10 @@ class _FileKeywords(TypedDict, total=False):
     """Options of all that writes, but for those of reads."""
 
     compression: Literal["none", "lz4", "zstd"]
-    """The compression of buffers."""
+    """The compression of buffers ([when `lz4` is better](writing.md#compression)). `ipcFormat=stream` defaults to
+    `lz4`."""
     compressionLevel: int
-    """The level of `compression`; by default the library's default."""
+    """The level of `compression`; by default 1 for `zstd`, and the fast mode, 0, for `lz4`."""
     recordBatchRows: int
     """The most rows in a record batch, which has about 64 MiB at most."""
     ipcFormat: Literal["file", "stream"]
@@ -281,9 +282,10 @@ class CompactKeywords(TypedDict, total=False):
     """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). Errors never show a
     value."""
     compression: Literal["none", "lz4", "zstd"]
-    """The compression of buffers."""
+    """The compression of buffers ([when `lz4` is better](writing.md#compression)). `ipcFormat=stream` defaults to
+    `lz4`."""
     compressionLevel: int
-    """The level of `compression`; by default the library's default."""
+    """The level of `compression`; by default 1 for `zstd`, and the fast mode, 0, for `lz4`."""
     recordBatchRows: int
     """The most rows in a record batch, which has about 64 MiB at most."""
     ipcFormat: Literal["file", "stream"]

@@ -168,7 +168,7 @@ def parse_write(mapping: Mapping[str, str]) -> SparkWriteOptions:
     """Parse the options of a write."""
     options = SparkWriteOptions(**_parse(mapping, WRITING, READING, STREAMING))
     options.check()
-    return options.with_layout({key.lower() for key in mapping})
+    return options.with_defaults({key.lower() for key in mapping})
 
 
 _OF_JOBS: Final = {

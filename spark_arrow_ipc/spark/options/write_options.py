@@ -33,10 +33,10 @@ class SparkWriteOptions:
     path: str | None = d.one_of(PATH, absent=None)
     compression: CompressionType | None = d.option(
         values.compression,
-        "lz4",
-        "one of lz4, zstd, none",
         "zstd",
-        "The compression of buffers.",
+        "one of lz4, zstd, none",
+        "lz4",
+        "The compression of buffers ([when `lz4` is better](writing.md#compression)). `ipcFormat=stream` defaults to `lz4`.",
         kind=d.one_of_words(values.CODECS),
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
@@ -44,7 +44,7 @@ class SparkWriteOptions:
         values.integer,
         "a whole number",
         "9",
-        "The level of `compression`; by default the library's default.",
+        "The level of `compression`; by default 1 for `zstd`, and the fast mode, 0, for `lz4`.",
         kind=d.INTEGER,
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
@@ -175,10 +175,11 @@ class SparkWriteOptions:
         if self.compression is None and self.compression_level is not None:
             raise OptionError("the option compressionLevel has no meaning with compression=none: remove one")
 
-    def with_layout(self, names: Collection[str]) -> Self:
-        """Return the options with the defaults of their layout; `names` of given options are in lower case."""
+    def with_defaults(self, names: Collection[str]) -> Self:
+        """Return the options with the defaults of their format and layout; `names` of given options are in lower case."""
         if self.layout is Layout.PLAIN:
-            return self
+            is_default = self.ipc_format is Format.STREAM and "compression" not in names
+            return replace(self, compression=CompressionType.LZ4_FRAME) if is_default else self
         # `datasets` opens plain streams in one directory, without dictionaries.
         for name, value, only in (
             ("ipcFormat", self.ipc_format is Format.STREAM or "ipcformat" not in names, "streams"),

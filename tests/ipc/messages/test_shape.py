@@ -27,7 +27,7 @@ def messages(*lengths, custom_metadata=()):
         RecordBatch(SCHEMA, (from_pylist.array(list(range(length)), t.int64),), length, custom_metadata)
         for length in lengths
     ]
-    ipc.write(sink, batches, SCHEMA)
+    ipc.write(sink, batches, SCHEMA, ipc.WriteOptions(compression=None))
     with ipc.open_file(sink.getvalue()) as reader:
         places = [(block.byte_offset, block.metadata_nbytes) for block in reader.blocks]
     return [memoryview(sink.getvalue()[start : start + nbytes]) for start, nbytes in places]
