@@ -46,6 +46,11 @@ MOST_ZSTD_PARTS: Final = 1 << 18
 """The most frames and blocks of a buffer, each of which may be empty: 8 KiB of output each in the largest buffer."""
 
 
+# Up to this many bytes, a call that returns new memory is cheaper than a stream (3 us of 7 for 1,000 bytes). A frame that is
+# no longer has fewer blocks than `MOST_ZSTD_PARTS`, of 3 bytes or more each.
+_SMALL_NBYTES: Final = 64 << 10
+
+
 _SPEC: Final = "Message.fbs, BodyCompressionMethod.BUFFER"
 _INT64: Final = struct.Struct("<q")
 
@@ -178,6 +183,8 @@ def _believable_nbytes(data: memoryview) -> int:
 
 def _decompress_zstd(frames: memoryview, output: memoryview, decompressor: zstandard.ZstdDecompressor | None) -> None:
     assert decompressor is not None
+    if _decompress_small(frames, output, decompressor):
+        return
     try:
         _check_zstd_frames(frames, len(output))
         with decompressor.stream_reader(frames, read_across_frames=True, closefd=False) as stream:
@@ -193,6 +200,19 @@ def _decompress_zstd(frames: memoryview, output: memoryview, decompressor: zstan
     if produced != len(output) or goes_on:
         actual = f"{produced:,}, and the frame goes on" if goes_on else f"{produced:,}"
         raise InvalidBodyError(expected=f"{len(output):,} uncompressed bytes", found=actual, spec=_SPEC)
+
+
+def _decompress_small(frames: memoryview, output: memoryview, decompressor: zstandard.ZstdDecompressor) -> bool:
+    """Decompress one frame of few bytes that says its size; return False for any other input, sound or broken."""
+    if not 0 < len(output) <= _SMALL_NBYTES or len(frames) > _SMALL_NBYTES:
+        return False
+    try:
+        if zstandard.frame_content_size(frames) != len(output):
+            return False
+        output[:] = decompressor.decompress(frames, allow_extra_data=False)
+    except zstandard.ZstdError:
+        return False
+    return True
 
 
 def _check_zstd_frames(frames: memoryview, nbytes: int) -> None:

@@ -19,14 +19,16 @@ from spark_arrow_ipc.ipc.flatbuf.tables import CompressionType
 LZ4, ZSTD = CompressionType.LZ4_FRAME, CompressionType.ZSTD
 TEXT = b"what is said twice is said twice. " * 100
 BUDGET = 1 << 20
+SMALL = compression._SMALL_NBYTES
 FRAMES = {LZ4: lz4.frame.compress, ZSTD: lambda data: zstandard.ZstdCompressor().compress(data)}
 
 
 @pytest.fixture(params=["in place", "in pieces"], autouse=True)
 def way(request, monkeypatch):
-    """Both ways of reading an LZ4 frame: that of usual builds of the library, and the one for all others."""
+    """Both ways of reading a frame: LZ4 by usual builds of the library and by all others, a small zstd frame at once and as a stream."""
     if request.param == "in pieces":
         monkeypatch.setattr(lz4_frame, "_FUNCTIONS", None)
+        monkeypatch.setattr(compression, "_SMALL_NBYTES", 0)
     return request.param
 
 
@@ -109,6 +111,37 @@ SOUND = [
 def test_sound_buffer_is_decompressed(codec, data, expected):
     assert expected == bytes(decompress(codec, data, BUDGET))
     assert len(expected) == output_nbytes(data)
+
+
+@pytest.mark.parametrize("nbytes", [1, 125, 8000, SMALL - 1, SMALL, SMALL + 1, 4 * SMALL])
+def test_a_frame_of_any_size_is_that_of_pyarrow(nbytes):
+    pa = pytest.importorskip("pyarrow")
+    noise = np.random.default_rng(nbytes).integers(0, 256, nbytes, np.uint8)
+    for data in (noise.tobytes(), (noise % 4).tobytes()):
+        frame = pa.Codec("zstd", compression_level=1).compress(data, asbytes=True)
+        assert data == bytes(decompress(ZSTD, prefixed(nbytes, frame), BUDGET))
+
+
+def outcome(frame, nbytes):
+    try:
+        return bytes(decompress(ZSTD, prefixed(nbytes, frame), BUDGET))
+    except InvalidBodyError as error:
+        return str(error)
+
+
+def test_a_damaged_small_frame_is_what_it_is_as_a_stream(monkeypatch):
+    """At every byte: the way in which a frame is read decides nothing."""
+    frames = [FRAMES[ZSTD](TEXT), checked_zstd(TEXT[:150]), unsized_zstd(TEXT[:150])]
+    damaged = [
+        (frame[:i] + bytes([frame[i] ^ bits]) + frame[i + 1 :], nbytes)
+        for frame, nbytes in zip(frames, (len(TEXT), 150, 150), strict=True)
+        for i in range(len(frame))
+        for bits in (1, 16, 255)
+    ]
+    by_default = [outcome(*each) for each in damaged]
+    monkeypatch.setattr(compression, "_SMALL_NBYTES", 0)
+    assert by_default == [outcome(*each) for each in damaged]
+    assert {bytes, str} == set(map(type, by_default))
 
 
 N = len(TEXT)
