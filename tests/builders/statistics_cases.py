@@ -21,10 +21,12 @@ def gathered(batches, which=Statistics.AUTO, file_nbytes=0):
     return collector.pair(file_nbytes)
 
 
-def write_described(sink, batches, schema, which=Statistics.ALL, change=lambda pair: pair, **options):
-    """Write a file of ours with statistics and the checksums that prove them."""
+def write_described(
+    sink, batches, schema, which=Statistics.ALL, change=lambda pair: pair, *, compression=None, **options
+):
+    """Write a file of ours with statistics and the checksums that prove them; bytes are as many as values need."""
     collector = StatisticsCollector(schema, which)
-    with ipc.create(sink, schema, ipc.WriteOptions(checksums=True, **options)) as writer:
+    with ipc.create(sink, schema, ipc.WriteOptions(checksums=True, compression=compression, **options)) as writer:
         for batch in batches:
             writer.write(batch)
             collector.add(batch, writer.nbytes)

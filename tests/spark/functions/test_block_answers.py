@@ -30,11 +30,11 @@ from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 ROWS = 60
 
 
-def described(path, table, rows=20, **options):
+def described(path, table, rows=20):
     """Write a table as our writer does, with statistics of all columns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     batches = [bridge.batch_from_pyarrow(batch) for batch in table.to_batches(max_chunksize=rows)]
-    write_described(str(path), batches, batches[0].schema, **options)
+    write_described(str(path), batches, batches[0].schema)
     return path
 
 
@@ -245,8 +245,7 @@ def test_a_dictionary_may_hide_nulls_from_headers(tmp_path, monkeypatch):
 
 
 def test_the_parts_of_a_large_record_batch_are_answered_once(tmp_path, monkeypatch):
-    table = pa.concat_tables([NUMBERS] * 200).combine_chunks()
-    path = described(tmp_path / "a.arrow", table, rows=20_000, compression=None)
+    path = described(tmp_path / "a.arrow", pa.concat_tables([NUMBERS] * 200).combine_chunks(), rows=20_000)
     small = {"maxPartitionBytes": "100000"}
     reader = ArrowIpcBatchReader(ASKED, parse_read({"path": str(path), **small}))
     assert 2 < len([part for partition in reader.partitions() for part in partition.ranges if part.rows])

@@ -41,7 +41,7 @@ def write_with_statistics(path, content, rows):
     with pa.ipc.new_file(sink, content.schema) as writer:
         writer.write_table(content, max_chunksize=rows)
     with ipc.open_file(sink.getvalue().to_pybytes()) as reader:
-        write_described(path, reader, reader.schema, compression=None)  # so that large batches are cut
+        write_described(path, reader, reader.schema)
 
 
 def publish(root, files, mode=jobs.APPEND):
