@@ -112,3 +112,17 @@ def numbers(values: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None = None
     buffer = pa.py_buffer(array_data.pack_bits(values) if values.dtype == np.bool_ else np.ascontiguousarray(values))
     validity = None if nulls is None else pa.py_buffer(array_data.pack_bits(~nulls))
     return pa.Array.from_buffers(type_, len(values), [validity, buffer])
+
+
+def index_in(array: Array, values: Array) -> npt.NDArray[np.int32]:
+    """Return the position in `values` of the value of each slot, -1 for nulls and for slots without one."""
+    # Imported late: plans do without the kernels, which take 0.1 s to import.
+    import pyarrow.compute as pc
+
+    positions = pc.index_in(to_pyarrow(array), value_set=to_pyarrow(values))
+    return (pc.fill_null(positions, -1) if positions.null_count else positions).to_numpy()  # type: ignore[no-any-return]
+
+
+def distinct(array: Array, chosen: npt.NDArray[np.bool_]) -> Array:
+    """Return the distinct values of chosen slots, in the order in which they come."""
+    return from_pyarrow(to_pyarrow(array).filter(pa.array(chosen)).unique())

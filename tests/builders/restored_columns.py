@@ -14,6 +14,7 @@ from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark, field_metadata
 from spark_arrow_ipc.spark.types.field_metadata import annotation_of
 from spark_arrow_ipc.spark.write.batches import convert_batches
+from spark_arrow_ipc.spark.write.file_dictionaries import FileDictionaries
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 D = decimal.Decimal
@@ -31,10 +32,24 @@ def spark_column(array, read=None, metadata=None):
     return schema, list(compile_converter(batch.schema, schema, read).convert(batch))
 
 
-def written(schema, batches, options=RESTORE):
+def written_batches(schema, batches, options=RESTORE):
+    """Return the record batches of files; a new one begins where the encoder asks for it."""
     plan = plan_write(schema, options)
-    (batch,) = convert_batches(batches, plan.columns)
-    batch.validate()
+    encoder = FileDictionaries(plan.columns.dictionaries)(1 << 30)
+    encoder.begin()
+    made = []
+    for batch in convert_batches(batches, plan.columns):
+        encoded = encoder.encode(batch)
+        if encoded is None:
+            encoder.begin()
+            encoded = encoder.encode(batch)
+        encoded.validate()
+        made.append(encoded)
+    return made
+
+
+def written(schema, batches, options=RESTORE):
+    (batch,) = written_batches(schema, batches, options)
     return batch
 
 

@@ -144,13 +144,16 @@ def rechunk(
     head = next(source, None)
     if head is None:
         return
-    filled = (batch for batch in chain([head], source) if batch.num_rows)
+    # A list in `chain` would keep the batch in memory until the last one.
+    filled = (batch for batch in chain(iter([head]), source) if batch.num_rows)
+    if head.num_rows:
+        head = None
     groups = _by_rows(filled, rows, joined_nbytes) if nbytes is None else _by_nbytes(filled, rows, nbytes)
     empty = True
     for group in groups:
         empty = False
         yield concat_batches(group)
-    if empty:
+    if empty and head is not None:
         yield head
 
 

@@ -139,13 +139,15 @@ def plan_job(
     *,
     storage: Storage | None = None,
     check_existing: CheckSchema | None = None,
+    takes_any: bool = False,
     choose: Choose | None = None,
     read: ReadState | None = None,
 ) -> JobPlan:
     """Plan a write and make its directories; the intent of the plan has the files to replace, too.
 
     The table's directory is made if it does not exist, in the storage that `path` names unless it is given.
-    `check_existing` is called with the schema that a read has of the files that the job keeps, if there are any.
+    `check_existing` is called with the schema that a read has of the files that the job keeps, if there are any; with
+    `takes_any` these may be of any format.
     `choose` is for a rewrite: called with the files that a reader sees now, sorted by path, it returns those that the
     job replaces; without it these are all of them. If there are none, there is nothing to do, except for a merge. `read` is
     the state on which a job relies that has read the table before; by default that of this call.
@@ -182,7 +184,7 @@ def plan_job(
     if is_there and mode is not WriteMode.OVERWRITE:
         check_none_named(directory, state=state)
     if is_there and mode not in _REPLACES_ALL:
-        check_kept_files(directory, state, intent.partition_by, check_existing)
+        check_kept_files(directory, state, intent.partition_by, check_existing, takes_any=takes_any)
     make_directory(storage, root)
     directory.storage.check_writable(root)
     if mode in _REPLACES_ALL:  # which partitions a dynamic overwrite replaces is known when its tasks are done
@@ -277,6 +279,8 @@ def check_kept_files(
     state: State | None,
     partition_by: tuple[Field, ...] | None,
     check_existing: CheckSchema | None,
+    *,
+    takes_any: bool = False,
 ) -> None:
     """Call a callback with the schema of the files that a job keeps; `OptionError` if the partition columns or format differ."""
     if partition_by is None and check_existing is None:
@@ -284,7 +288,7 @@ def check_kept_files(
     existing = existing_file(directory, state)
     if existing is None:
         return
-    if check_existing is not None:
+    if check_existing is not None and not takes_any:
         check_is_arrow(existing, directory)
     if partition_by is not None and check_partition_columns_there(existing, partition_by, directory) is not None:
         return  # a placeholder without rows, which is replaced

@@ -6,7 +6,8 @@ written one after another. Otherwise the largest partitions keep a file open for
 written to a *spill*: one unnamed file for each full buffer. At the end the spills are merged, again one file after another.
 
 A task thus writes one file for each partition, even if its rows are not sorted; rows of a partition keep their order. At most
-60 files are open: `_OPEN_FILES` of partitions, `_SPILLS`, `_VERIFYING`, and the current one.
+60 files are open: `_OPEN_FILES` of partitions, `_SPILLS`, `_VERIFYING`, and the current one. The record batches of a file
+with dictionaries wait for these in one more, or in memory.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ _FEW_NBYTES: Final = 20 << 20
 
 _ROW_NBYTES: Final = 24
 """Bytes that a row adds to that size for the numbers that order it, which may be larger than the row."""
+
+_DICTIONARY_NBYTES: Final = 2 << 20
+"""Most bytes of the dictionaries of one file."""
 
 _SPILL_BATCH_NBYTES: Final = 1 << 20
 """Size of a spill's record batches; one of each spill is in memory during a merge."""
@@ -175,7 +179,7 @@ class _Task:
 
     def _partitions_are_few(self) -> bool:
         """Return whether each partition of the rows so far can have an open file."""
-        if self._has_dictionaries:  # each flush would join the dictionaries in each open file
+        if self._has_dictionaries:  # inside of columns: each flush would join the dictionaries in each open file
             return False
         if not self._directories:
             self._partition_numbers(self._buffer)
@@ -235,7 +239,14 @@ class _Task:
 
     def _series(self, number: int) -> FileSeries:
         directory = self._directories[number]
-        return FileSeries(self._finished, self._file_schema, self._partition_id, self._options, directory)
+        return FileSeries(
+            self._finished,
+            self._file_schema,
+            self._partition_id,
+            self._options,
+            directory,
+            dictionary_nbytes=_DICTIONARY_NBYTES,
+        )
 
     def _write(self, number: int, rows: RecordBatch) -> None:
         series = self._open.get(number)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -114,6 +114,16 @@ _EXTENSIONS: Final = {"file": ".arrow", "stream": ".arrows"}
 """The file extensions that Arrow registered, by format."""
 
 
+class FileEncoder(Protocol):
+    """Dictionary-encodes the record batches of files, one file after another."""
+
+    def begin(self) -> None:
+        """Begin a new file."""
+
+    def encode(self, batch: RecordBatch) -> RecordBatch | None:
+        """Return the first rows of a batch for the file, all if it has room; None if it must end before them."""
+
+
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     """Options of the files that a task writes."""
@@ -127,6 +137,8 @@ class SinkOptions:
     max_file_nbytes: int | None = None
     custom_metadata: CustomMetadata = ()  # for the footer of every file; a stream has no footer
     statistics: Which = Statistics.NONE  # columns with statistics in the footer; a stream has no footer
+    # Makes an encoder for a series of files, whose dictionaries have at most some bytes in each; None without dictionaries.
+    encoder: Callable[[int], FileEncoder] | None = None
 
 
 def column_types(schema: Schema) -> list[DataType]:
@@ -143,7 +155,6 @@ class StagedWriter:
         self._staging = staging
         self._options = options
         self._max_nbytes = max_file_nbytes(staging.storage.traits, options.max_file_nbytes)
-        self._schema = schema
         self._staged = uuid.uuid4().hex + STAGED_SUFFIX
         self._task, self._directory = partition_id, directory
         self._blocks = 0
@@ -157,10 +168,6 @@ class StagedWriter:
             self._writer = ipc.create(self._file, schema, replace(options.write, checksums=checksums))
             if options.write.format == "file":
                 self._writer.custom_metadata.update(options.custom_metadata)
-
-    def takes(self, schema: Schema) -> bool:
-        """Return whether a schema has the same types as this file."""
-        return schema is self._schema or column_types(schema) == column_types(self._schema)
 
     def write(self, batch: RecordBatch) -> bool:
         """Append a record batch, or return False if the file would become too long."""

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
 from spark_arrow_ipc.arrow.kernels.order import sort_batches
 from spark_arrow_ipc.arrow.kernels.slice import batch_nbytes, rechunk, split_rows
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow.types import Field
+from spark_arrow_ipc.arrow.types import Dictionary, Field
 from spark_arrow_ipc.dataset.write.staged_file import (
     SinkOptions,
     StagedWriter,
@@ -33,6 +34,9 @@ from spark_arrow_ipc.dataset.write.staged_file import (
 )
 from spark_arrow_ipc.storage.byte_source import DEVICE_ERRORS
 
+_DICTIONARY_NBYTES: Final = 16 << 20
+"""Most bytes of the dictionaries of one file, which its readers hold in memory, too; then another file begins."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
@@ -40,6 +44,7 @@ class TaskOutput:
 
     jobid: str
     files: tuple[WrittenFile, ...] = ()
+    dictionaries: tuple[tuple[str, Dictionary], ...] = ()  # columns of the files that are dictionaries
 
 
 def write_task(
@@ -130,7 +135,14 @@ class FileSeries:
     """
 
     def __init__(
-        self, finished: FinishedFiles, schema: Schema, partition_id: int, options: SinkOptions, directory: str = ""
+        self,
+        finished: FinishedFiles,
+        schema: Schema,
+        partition_id: int,
+        options: SinkOptions,
+        directory: str = "",
+        *,
+        dictionary_nbytes: int = _DICTIONARY_NBYTES,
     ) -> None:
         self._finished = finished
         self._schema = schema
@@ -138,6 +150,8 @@ class FileSeries:
         self._options = options
         self._directory = directory
         self._writer: StagedWriter | None = None
+        self._encoder = None if options.encoder is None else options.encoder(dictionary_nbytes)
+        self._source = schema  # of the batches of the open file
 
     def write_all(self, batches: Iterable[RecordBatch]) -> None:
         """Append batches, joined into record batches of full size within each file."""
@@ -153,22 +167,33 @@ class FileSeries:
         options = self._options
         while batch.num_rows:
             room = batch.num_rows
-            if self._writer is not None and not self._writer.takes(batch.schema):
+            if self._writer is not None and not _is_same(self._source, batch.schema):
                 self.finish()
             if options.max_file_rows is not None:
                 if self._writer is not None and self._writer.rows == options.max_file_rows:
                     self.finish()
                 room = min(room, options.max_file_rows - (self._writer.rows if self._writer is not None else 0))
-            part = batch if room == batch.num_rows else batch.slice(0, room)
+            part = self._encode(batch if room == batch.num_rows else batch.slice(0, room))
+            if part is None:
+                self.finish()
+                continue
             if self._writer is None:
-                schema = Schema(_retype(self._schema, batch.schema), self._schema.custom_metadata)
+                schema = Schema(_retype(self._schema, part.schema), self._schema.custom_metadata)
                 self._writer = StagedWriter(
                     self._finished.staging, schema, self._partition_id, self._directory, options
                 )
+                self._source = batch.schema
             if self._writer.write(part):
-                batch = batch.slice(room)
+                batch = batch.slice(part.num_rows)
             else:  # the file would become too long: the same rows begin the next one
                 self.finish()
+
+    def _encode(self, batch: RecordBatch) -> RecordBatch | None:
+        if self._encoder is None:
+            return batch
+        if self._writer is None:
+            self._encoder.begin()
+        return self._encoder.encode(batch)
 
     @contextmanager
     def discard_on_error(self) -> Iterator[None]:
@@ -211,6 +236,11 @@ def _retype(schema: Schema, batch_schema: Schema) -> tuple[Field, ...]:
     )
 
 
+def _is_same(one: Schema, other: Schema) -> bool:
+    """Return whether two schemas have the same types."""
+    return one is other or column_types(one) == column_types(other)
+
+
 def _portions(batches: Iterable[RecordBatch], max_rows: int | None) -> Iterator[Iterator[RecordBatch]]:
     """Yield the batches of each file; consume each iterator before the next."""
     source = (batch for batch in batches if batch.num_rows)
@@ -220,7 +250,7 @@ def _portions(batches: Iterable[RecordBatch], max_rows: int | None) -> Iterator[
         nonlocal held
         assert held is not None
         schema, rows = held.schema, 0
-        while held is not None and (held.schema is schema or column_types(held.schema) == column_types(schema)):
+        while held is not None and _is_same(held.schema, schema):
             batch, room = held, (held.num_rows if max_rows is None else max_rows - rows)
             if room < batch.num_rows:
                 held = batch.slice(room)

@@ -8,7 +8,8 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from typing import BinaryIO, Final, TypeAlias
+from threading import Lock
+from typing import BinaryIO, ClassVar, Final, TypeAlias
 
 from spark_arrow_ipc.ipc.bytes.source import storage_options
 from spark_arrow_ipc.storage.byte_source import ByteSource, FileSource, open_named
@@ -17,7 +18,8 @@ from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, check_local, is_remote, join, name_of, parent
 from spark_arrow_ipc.storage.storage import Storage, discard
 
-_IN_MEMORY_NBYTES: Final = 16 << 20  # bytes that wait in memory; more bytes wait in a temporary file
+_IN_MEMORY_NBYTES: Final = 4 << 20
+"""Bytes that wait in the memory of a process, of all files together: a task may write many files at once."""
 
 _COPIED_NBYTES: Final = 1 << 20
 
@@ -25,22 +27,40 @@ _COPIED_NBYTES: Final = 1 << 20
 class WaitingBytes:
     """Bytes that follow other bytes not written yet: in memory, or if they are many in a temporary file."""
 
+    _lock: ClassVar = Lock()
+    _all_nbytes: ClassVar = 0  # in memory
+
     def __init__(self) -> None:
         self._file: BinaryIO = io.BytesIO()
+        self._in_memory_nbytes = 0
         self._is_in_memory = True
         self.nbytes = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append bytes."""
         with _advise_while_writing():
-            if self._is_in_memory and self.nbytes + len(data) > _IN_MEMORY_NBYTES:
+            if self._is_in_memory and not self._reserve(len(data)):
                 # A file without a name, so that nothing remains when the process is killed.
                 held, self._file = self._file, LOCAL.scratch_file(tempfile.gettempdir())
                 self._is_in_memory = False
                 held.seek(0)
                 self._file.write(held.read())
+                self._release()
             self._file.write(data)
         self.nbytes += len(data)
+
+    def _reserve(self, nbytes: int) -> bool:
+        with self._lock:
+            has_room = WaitingBytes._all_nbytes + nbytes <= _IN_MEMORY_NBYTES
+            if has_room:
+                WaitingBytes._all_nbytes += nbytes
+                self._in_memory_nbytes += nbytes
+        return has_room
+
+    def _release(self) -> None:
+        with self._lock:
+            WaitingBytes._all_nbytes -= self._in_memory_nbytes
+            self._in_memory_nbytes = 0
 
     def take(self) -> Iterator[bytes]:
         """Yield and drop all bytes, in pieces."""
@@ -53,7 +73,11 @@ class WaitingBytes:
 
     def close(self) -> None:
         """Drop the bytes."""
+        self._release()
         discard(self._file)  # which ignores errors: closing may fail again on a full device
+
+    def __del__(self) -> None:
+        self.close()
 
 
 @contextmanager

@@ -182,9 +182,9 @@ class _FileKeywords(TypedDict, total=False):
     maxFileBytes: int | str
     """The most bytes in a file, which has at least one record batch. In an object store the default is 1g, the limit
     5,000,000,000."""
-    dictionaryColumns: Literal["auto", "none"] | list[str] | tuple[str, ...]
-    """Columns to dictionary-encode, one dictionary per file. `auto` takes strings and binaries whose distinct values
-    occur at least 8 times on average in a task's first 65,536 rows."""
+    dictionaryColumns: Literal["auto", "all", "none"] | list[str] | tuple[str, ...]
+    """Columns that are [dictionaries](writing.md#dictionaries) in a table's files. For a table's first job, `auto`
+    takes strings and binaries that repeat, and `all` numbers, dates and times too; later jobs follow the table."""
     tensorColumns: str | Mapping[str, Sequence[int | None]]
     """Writes arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with a `?`, structs as
     arrow.variable_shape_tensor. A row of another shape is an error."""

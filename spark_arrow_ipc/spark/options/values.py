@@ -96,6 +96,7 @@ class DictionaryColumns(StrEnum):
     """The columns that are dictionary-encoded, if no list names them."""
 
     AUTO = "auto"
+    ALL = "all"
     NONE = "none"
 
 

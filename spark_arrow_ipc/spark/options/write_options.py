@@ -77,8 +77,8 @@ class SparkWriteOptions:
     dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.column_list_or(
         DictionaryColumns.NONE,
         "country, `unit name`",
-        "Columns to dictionary-encode, one dictionary per file. `auto` takes strings and binaries whose distinct "
-        "values occur at least 8 times on average in a task's first 65,536 rows.",
+        "Columns that are [dictionaries](writing.md#dictionaries) in a table's files. For a table's first job, `auto` takes "
+        "strings and binaries that repeat, and `all` numbers, dates and times too; later jobs follow the table.",
         applies=Use.WRITES,
     )
     tensor_columns: tuple[tuple[ColumnPath, tuple[int | None, ...]], ...] | None = d.optional(

@@ -163,10 +163,6 @@ def dataset_schema(partitioning: Partitioning, cache: MetadataCache, options: Re
         named = [(f.path, schema) for f, schema in distinct_schemas(partitioning.files, cache, options.error_policy)]
     else:
         named = read_schemas(partitioning.files, partitioning.states, cache, options.error_policy)
-        # A log entry lacks the columns that became dictionaries only by the rows of a task.
-        if options.is_exact:
-            file, schema = newest_schema(partitioning.files, cache, options.error_policy)
-            named = list({file.path: schema, **dict(named)}.items())
         # A predicate may leave foreign files out; `plan_files` checks the others.
         if options.where is None:
             check_no_foreign_files(partitioning.files, cache, options.error_policy)

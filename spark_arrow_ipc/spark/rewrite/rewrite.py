@@ -317,6 +317,7 @@ def rewrite(
     task = RewriteTask(reader, plan, job.staging, changed)
     with abort_on_error(job):
         reports = run_tasks(spark, task, parts, f"rewrite into {job.staging.root}")
+        plan = plan.settle(report.output for report in reports)
         summary = commit_reports(
             job,
             reports,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -27,47 +26,21 @@ from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.types.extension_columns import spatial_of
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
-from spark_arrow_ipc.spark.write import dictionaries
-from spark_arrow_ipc.spark.write.dictionaries import SAMPLE_ROWS, TaskDictionaries, dictionary_type
+from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
 from spark_arrow_ipc.spark.write.restore_values import restore
-from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget
+from spark_arrow_ipc.spark.write.written_columns import SourceColumns, WrittenColumns
 
 _INT32_MAX = 2**31 - 1
 _NS_PER_US = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class SourceColumns:
-    """The columns of a DataFrame that lacks some written columns, or has narrower types."""
-
-    schema: s.StructType  # of the DataFrame
-    # The written columns in Spark's types: the DataFrame's in their order, then others, which are null.
-    written: s.StructType
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenColumns:
-    """The columns of a write, from the planner for all tasks."""
-
-    usual: Schema  # the schema without options: the default types of the DataFrame's columns
-    schema: Schema  # with restored types and requested dictionaries
-    sampled: tuple[int, ...] = ()  # positions of the columns that each task samples for ``dictionaryColumns=auto``
-    # By position: columns that become tensors or fixed-size lists.
-    tensors: Mapping[int, TensorTarget | ListsBelow] = field(default_factory=dict)
-    source: SourceColumns | None = (
-        None  # what Spark gives, if that is less; None if it gives all columns with their types
-    )
-
-
 def convert_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColumns) -> Iterator[RecordBatch]:
-    """Convert a task's batches to the written batches; a new file begins where the schema changes."""
+    """Convert a task's batches to the written batches, in which no column is a dictionary yet (`FileDictionaries`)."""
     if columns.source is not None:
         usual = _convert_growing_batches(batches, columns.source, columns.usual)
     else:
         usual = (convert_batch(batch, columns.usual) for batch in batches)
-    if columns.schema is columns.usual and not columns.sampled:
-        return usual
-    return _Columns(columns).convert(usual)
+    return usual if columns.schema is columns.usual else _Columns(columns, columns.plain).convert(usual)
 
 
 def _convert_growing_batches(
@@ -101,33 +74,17 @@ class _Columns:
     """Converts the columns of one task to types that options request."""
 
     columns: WrittenColumns
+    schema: Schema
     dictionaries: TaskDictionaries = field(default_factory=TaskDictionaries)
     rows: int = 0
     """Rows of the batches so far."""
 
     def convert(self, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-        sample = list(_first_rows(batches, SAMPLE_ROWS)) if self.columns.sampled else []
-        schema, encoded = self._with_encoded([
-            i for i in self.columns.sampled if dictionaries.is_worth_encoding([b.columns[i] for b in sample])
-        ])  # fmt: skip
-        for batch in chain(sample, batches):
-            converted = self._convert(batch, schema)
-            yield converted
-            values = [(i, converted.columns[i].dictionary) for i in encoded]
-            large = [i for i, dictionary in values if dictionary is not None and dictionaries.is_too_large(dictionary)]
-            if large:
-                schema, encoded = self._with_encoded([i for i in encoded if i not in large])
+        return map(self._convert, batches)
 
-    def _with_encoded(self, positions: list[int]) -> tuple[Schema, list[int]]:
-        """Return the schema with some of the sampled columns dictionary-encoded."""
-        fields = list(self.columns.schema.fields)
-        for i in positions:
-            fields[i] = replace(fields[i], type=dictionary_type(fields[i].type))
-        return Schema(tuple(fields), self.columns.schema.custom_metadata), positions
-
-    def _convert(self, batch: RecordBatch, schema: Schema) -> RecordBatch:
+    def _convert(self, batch: RecordBatch) -> RecordBatch:
         columns = []
-        for i, (array, written) in enumerate(zip(batch.columns, schema.fields, strict=True)):
+        for i, (array, written) in enumerate(zip(batch.columns, self.schema.fields, strict=True)):
             tensor = self.columns.tensors.get(i)
             with error_context(field_path=written.name):
                 if tensor is not None:
@@ -135,10 +92,11 @@ class _Columns:
                 else:
                     columns.append(restore(array, written.type, written.name, self.dictionaries))
         self.rows += batch.num_rows
-        return RecordBatch(schema, tuple(columns), batch.num_rows)
+        return RecordBatch(self.schema, tuple(columns), batch.num_rows)
 
 
-def _first_rows(batches: Iterator[RecordBatch], rows: int) -> Iterator[RecordBatch]:
+def first_rows(batches: Iterator[RecordBatch], rows: int) -> Iterator[RecordBatch]:
+    """Yield batches up to a number of rows or more."""
     for batch in batches:
         yield batch
         rows -= batch.num_rows

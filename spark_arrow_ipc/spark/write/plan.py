@@ -5,7 +5,7 @@ Errors that do not depend on values are raised here, before any task runs. A `Wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -17,23 +17,31 @@ from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import ColumnPath, find_columns, path_string, walk_fields
 from spark_arrow_ipc.arrow.kernels.order import has_order
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.dataset.statistics import Statistics, Which
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
+from spark_arrow_ipc.dataset.write.agreement import agree
 from spark_arrow_ipc.dataset.write.conflicts import NewSchema
 from spark_arrow_ipc.dataset.write.partition_keys import check_partition_columns
 from spark_arrow_ipc.dataset.write.partitioned_task import PartitionBy, schema_of_files, write_partitioned
 from spark_arrow_ipc.dataset.write.staged_file import SinkOptions, Staging, WrittenFile
 from spark_arrow_ipc.dataset.write.task import Order, TaskOutput, sort_into_runs, write_empty, write_runs, write_task
-from spark_arrow_ipc.errors import OptionError, UnsupportedError, error_context
+from spark_arrow_ipc.errors import CommitError, OptionError, SchemaMismatchError, UnsupportedError, error_context
 from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.spark.bridge import PyArrowBatch, join_batches
 from spark_arrow_ipc.spark.options.values import DictionaryColumns, Layout, SchemaCheck, Vectors
 from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import schema_pairs, spark_annotation
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
-from spark_arrow_ipc.spark.write.batches import SourceColumns, WrittenColumns, convert_batches, session_time_zone
-from spark_arrow_ipc.spark.write.dictionaries import can_encode, dictionary_type
+from spark_arrow_ipc.spark.write.batches import convert_batches, first_rows, session_time_zone
+from spark_arrow_ipc.spark.write.file_dictionaries import (
+    SAMPLE_ROWS,
+    FileDictionaries,
+    can_encode,
+    choose_index,
+    is_sampled,
+)
 from spark_arrow_ipc.spark.write.schema_check import (
     check_features,
     check_names,
@@ -43,6 +51,7 @@ from spark_arrow_ipc.spark.write.schema_check import (
     widen_schema,
 )
 from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget, lists_below, plan_tensors, without_annotations
+from spark_arrow_ipc.spark.write.written_columns import SourceColumns, WrittenColumns, encode_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +75,10 @@ class WritePlan:
         if first is None:
             return TaskOutput(staging.jobid)
         # Before the conversion: pyarrow joins small batches in a fifth of numpy's time (measured).
-        large = join_batches(chain([first], source), self.sink.record_batch_rows, self.sink.record_batch_nbytes)
-        rows = convert_batches(large, self.columns)
-        schema, sink = self.columns.schema, self.sink
+        large = join_batches(chain(iter([first]), source), self.sink.record_batch_rows, self.sink.record_batch_nbytes)
+        rows, columns = self._decide(staging, convert_batches(large, self.columns))
+        schema, dictionaries = columns.schema, columns.dictionaries
+        sink = replace(self.sink, encoder=FileDictionaries(dictionaries)) if dictionaries else self.sink
         if self.partition is None:
             write = partial(
                 write_task, staging, schema=schema, partition_id=partition_id, options=sink, directory=directory
@@ -80,8 +90,29 @@ class WritePlan:
                 write_partitioned, staging, schema=schema, partition=partition, partition_id=partition_id, options=sink
             )
         if self.order is None:
-            return write(rows)
-        return write_runs(staging, sort_into_runs(rows, self.order, rows=sink.record_batch_rows), write)
+            output = write(rows)
+        else:
+            output = write_runs(staging, sort_into_runs(rows, self.order, rows=sink.record_batch_rows), write)
+        return replace(output, dictionaries=tuple(dictionaries.items()))
+
+    def _decide(self, staging: Staging, rows: Iterator[RecordBatch]) -> tuple[Iterator[RecordBatch], WrittenColumns]:
+        """Return the rows, and the columns of which the tasks have agreed whether they are dictionaries."""
+        columns = self.columns
+        if not columns.sampled:
+            return rows, columns
+        sample = list(first_rows(rows, SAMPLE_ROWS))
+        if not any(batch.num_rows for batch in sample):
+            return iter(()), columns
+        names = {columns.schema.fields[i].name: i for i in columns.sampled}
+
+        def propose() -> dict[str, int]:
+            indices = {name: choose_index([batch.columns[i] for batch in sample]) for name, i in names.items()}
+            return {name: index.bit_width for name, index in indices.items() if index is not None}
+
+        agreed = {name: t.Int(bits, signed=True) for name, bits in agree(staging, propose, names).items()}
+        certain = {name: type_.index for name, type_ in columns.dictionaries.items()}
+        # A list would be in memory until the last batch.
+        return chain(iter(sample), rows), columns.with_dictionaries({**certain, **agreed})
 
     def with_order(self, names: Sequence[str], nbytes: int) -> WritePlan:
         """Return the plan that sorts rows within each file, `nbytes` uncompressed bytes at a time."""
@@ -102,7 +133,11 @@ class WritePlan:
         # Outside of all partitions, so it has the partition columns, too.
         return write_empty(staging, self.columns.schema, options=self.sink)
 
-    def widen(self, existing: Schema, path: str, options: SparkWriteOptions) -> WritePlan:
+    def beside(self, existing: Schema, path: str, options: SparkWriteOptions) -> WritePlan:
+        """Return the plan of files that readers take for one table with existing ones."""
+        return self._widen(existing, path, options).follow(existing, path)
+
+    def _widen(self, existing: Schema, path: str, options: SparkWriteOptions) -> WritePlan:
         """Return the plan that also writes the additional columns of existing files, as nulls, and their wider types."""
         schema = widen_schema(
             self.schema, self.file_schema, existing, path, options.schema_check, keeps_types=self.keeps_types
@@ -113,11 +148,39 @@ class WritePlan:
         spark_columns = SourceColumns(self.columns.source.schema if self.columns.source else self.schema, schema)
         return replace(grown, columns=replace(grown.columns, source=spark_columns), order=self.order)
 
+    def follow(self, existing: Schema, path: str) -> WritePlan:
+        """Return the plan by which the columns of existing files stay dictionaries, or plain."""
+        positions = () if self.partition is None else self.partition.positions
+        return replace(self, columns=self.columns.follow(existing, path, positions))
+
+    def has_encodings(self, existing: Schema, path: str) -> bool:
+        """Return whether columns are dictionaries in existing files where they are in the new ones."""
+        return self.follow(existing, path).columns.schema is self.columns.schema
+
+    def settle(self, outputs: Iterable[TaskOutput | None]) -> WritePlan:
+        """Return the plan with the dictionaries on which the tasks have agreed."""
+        agreed = {output.dictionaries for output in outputs if output is not None and output.files}
+        if not agreed:
+            return self
+        if len(agreed) > 1:
+            raise CommitError(
+                "some tasks have written columns as dictionaries that others have written plain; nothing is published, run the "
+                "job again"
+            )
+        indices = {name: type_.index for name, type_ in agreed.pop()}
+        return replace(self, columns=self.columns.with_dictionaries(indices))
+
     def new_schema(self, check: SchemaCheck) -> NewSchema:
         """Return the schema of the files for the commit."""
         file_schema, names = self.file_schema, self.schema.names
 
         def merge(existing: Schema, path: str) -> Schema:
+            if not self.has_encodings(existing, path):
+                raise SchemaMismatchError(
+                    "the files that are there have a column as a dictionary that the new ones have plain, or the other way "
+                    "round; nothing is published, write again",
+                    path=path,
+                )
             return merge_with_existing(
                 file_schema, existing, path, check, partition_names=names, keeps_types=self.keeps_types
             )
@@ -160,10 +223,13 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     for i, target in targets.items():
         fields[i] = target.field
     sampled: tuple[int, ...] = ()
-    if options.dictionary_columns is DictionaryColumns.AUTO:
-        sampled = tuple(i for i, f in enumerate(fields) if i not in positions and can_encode(f, sampled=True))
-    elif not isinstance(options.dictionary_columns, DictionaryColumns):
-        for i in _resolve_positions(usual, options.dictionary_columns, "dictionaryColumns"):
+    requested: tuple[int, ...] = ()
+    if isinstance(options.dictionary_columns, DictionaryColumns):
+        word = options.dictionary_columns
+        sampled = tuple(i for i, f in enumerate(fields) if i not in positions and is_sampled(f, word))
+    else:
+        requested = _resolve_positions(usual, options.dictionary_columns, "dictionaryColumns")
+        for i in requested:
             fields[i] = _encode_field(fields[i], is_partition=i in positions)
     in_files = s.StructType([field for i, field in enumerate(schema.fields) if i not in positions])
     user_pairs = tuple(pair for pair in options.metadata if pair[0] != spark_annotation.KEY)
@@ -173,7 +239,13 @@ def plan_write(schema: s.StructType, options: SparkWriteOptions) -> WritePlan:
     )
     pairs = (*user_pairs, *annotations, *spark_annotation.annotation_pairs(in_files))
     unchanged = not sampled and not pairs and tuple(fields) == usual.fields
-    columns = WrittenColumns(usual, usual if unchanged else Schema(tuple(fields), pairs), sampled, targets)
+    columns = WrittenColumns(
+        usual,
+        usual if unchanged else Schema(tuple(fields), pairs),
+        sampled,
+        frozenset(fields[i].name for i in requested),
+        targets,
+    )
     partition = PartitionBy(positions) if positions else None
     if options.layout is Layout.HUGGINGFACE:
         check_features(columns.schema)
@@ -226,10 +298,10 @@ def _encode_field(field: t.Field, *, is_partition: bool) -> t.Field:
     if not can_encode(field):
         what = f"the extension {field.extension_name}" if field.extension_name else str(field.type)
         raise OptionError(
-            expected="columns of strings, binaries, integers, decimals, dates or timestamps in dictionaryColumns",
+            expected="columns of strings, binaries, numbers, dates, times, timestamps or durations in dictionaryColumns",
             found=f"{field.name} of {what}",
         )
-    return replace(field, type=dictionary_type(field.type))
+    return replace(field, type=encode_type(field.type, t.int32))  # whatever the number of values
 
 
 def _sink_options(options: SparkWriteOptions, fields: Sequence[t.Field]) -> SinkOptions:

@@ -59,7 +59,7 @@ class _Restoring:
             return array
         if isinstance(type_, t.Dictionary):
             # Only the few distinct values are converted, and not each slot.
-            encoded = self.dictionaries.encode(self.path, array, replace(type_, value=array.type))
+            encoded = self.dictionaries.encode(self.path, array, type_.index)
             assert encoded.dictionary is not None
             return replace(encoded, type=type_, dictionary=self.restore(encoded.dictionary, type_.value))
         if isinstance(type_, t.RunEndEncoded):

@@ -16,7 +16,7 @@ How it works
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -174,14 +174,22 @@ def _arrow_field(field: s.StructField, sources: Sequence[tuple[Schema, s.StructT
     return arrow_field(field.name, field.dataType, field.metadata or {}, field.name)
 
 
-def has_schema(file: DataFile, schema: Schema, check: SchemaCheck, storage: Storage = LOCAL) -> bool:
-    """Return True if a file has the columns of the new files, or the option checks nothing."""
-    if check is SchemaCheck.NONE:
-        return True
+def has_schema(
+    file: DataFile,
+    schema: Schema,
+    check: SchemaCheck,
+    storage: Storage = LOCAL,
+    has_encodings: Callable[[Schema, str], bool] | None = None,
+) -> bool:
+    """Return True if a file has the columns of the new files, or the option checks nothing, and their encodings."""
     try:
         outline = read_metadata(file, MetadataOptions(storage=storage))
         if outline.schema is None:
             return False
+        if has_encodings is not None and not has_encodings(outline.schema, file.path):
+            return False
+        if check is SchemaCheck.NONE:
+            return True
         existing = spark_schema(outline.schema, ReadOptions())
         check_schema(spark_schema(schema, ReadOptions()), existing, file.path, SchemaCheck.EXACT)
     except (ArrowIpcError, OSError):

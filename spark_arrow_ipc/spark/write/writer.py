@@ -111,12 +111,13 @@ class ArrowIpcBatchWriter(DataSourceArrowWriter):  # type: ignore[misc]  # as ab
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the staged files: all become visible, or an error names the visible ones."""
         outputs = [message.output if isinstance(message, ArrowIpcCommitMessage) else None for message in messages]
+        plan = self._plan.settle(outputs)
         commit.commit(
             self._job,
             outputs,
-            write_empty=lambda: self._plan.write_empty(self._job.staging),
-            fits=check_fit(self._plan, self._schema_check, self._job.staging.storage),
-            schema=self._plan.new_schema(self._schema_check),
+            write_empty=lambda: plan.write_empty(self._job.staging),
+            fits=check_fit(plan, self._schema_check, self._job.staging.storage),
+            schema=plan.new_schema(self._schema_check),
         )
         if not self._job.skip:
             columns = [field.name for field in self._plan.partition_fields]
@@ -145,7 +146,7 @@ def plan_batch_job(
 
     def check_existing(existing: Schema, path: str) -> None:
         nonlocal plan
-        plan = plan.widen(existing, path, options)
+        plan = plan.beside(existing, path, options)
 
     # Raises if the storage cannot take files of this size.
     max_file_nbytes(storage.traits, options.max_file_bytes)
@@ -164,14 +165,15 @@ def plan_batch_job(
         intent,
         storage=storage,
         read=read,
-        check_existing=None if options.schema_check is SchemaCheck.NONE else check_existing,
+        check_existing=check_existing,
+        takes_any=options.schema_check is SchemaCheck.NONE,
     )
     return job, plan
 
 
 def check_fit(plan: WritePlan, check: SchemaCheck, storage: Storage) -> Fits:
     """Return a callback that returns True if a file that others add meanwhile fits the new files."""
-    return lambda file: has_schema(file, plan.file_schema, check, storage)
+    return lambda file: has_schema(file, plan.file_schema, check, storage, plan.has_encodings)
 
 
 def _choose_mode(options: SparkWriteOptions, *, overwrite: bool) -> WriteMode:
@@ -261,14 +263,18 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         """Return the writer for the tasks of a batch, the only one that Spark pickles."""
 
         def check_existing(existing: Schema, path: str) -> None:
-            self._tasks_plan = self._plan.widen(existing, path, self._options)
+            self._tasks_plan = self._plan.beside(existing, path, self._options)
 
         if self._tasks_plan is None:
             self._tasks_plan = self._plan
             with suppress(ArrowIpcError, OSError):  # the commit checks again, and raises
                 if self._mode is WriteMode.APPEND:
                     check_kept_files(
-                        self._directory, read_state(self._directory), self._plan.partition_fields, check_existing
+                        self._directory,
+                        read_state(self._directory),
+                        self._plan.partition_fields,
+                        check_existing,
+                        takes_any=self._options.schema_check is SchemaCheck.NONE,
                     )
         return self.__dict__
 
@@ -310,6 +316,8 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         staging = self._staging(first.output.jobid)
         check = self._options.schema_check
         plan = self._plan if first.grown is None else plan_write(first.grown, self._options)
+        outputs = [message.output if isinstance(message, ArrowIpcStreamMessage) else None for message in messages]
+        plan = plan.settle(outputs)
         schema = plan.new_schema(check)
 
         def check_existing(existing: Schema, path: str) -> None:
@@ -325,7 +333,7 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         job = plan_batch(staging, intent, check_existing=None if check is SchemaCheck.NONE else check_existing)
         commit.commit(
             job,
-            [message.output if isinstance(message, ArrowIpcStreamMessage) else None for message in messages],
+            outputs,
             write_empty=lambda: plan.write_empty(staging),
             fits=check_fit(plan, check, staging.storage),
             schema=schema,

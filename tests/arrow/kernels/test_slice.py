@@ -1,5 +1,8 @@
 """Portions of batches keep to their budgets of rows and bytes."""
 
+import weakref
+
+import numpy as np
 import pytest
 
 pytest.importorskip("pyarrow")
@@ -8,7 +11,8 @@ import pyarrow as pa
 from arrow_cases import ARRAYS
 from arrow_from_pyarrow import batch_from_pyarrow
 
-from spark_arrow_ipc.arrow import RecordBatch, Schema
+from spark_arrow_ipc.arrow import Array, RecordBatch, Schema
+from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.kernels import slice as slicing
 from spark_arrow_ipc.errors import LimitError
 
@@ -161,3 +165,23 @@ def test_a_batch_without_columns_keeps_its_rows():
     batch = RecordBatch(Schema(()), (), 10)
     assert [4, 4, 2] == [b.num_rows for b in slicing.rechunk([batch], rows=4, nbytes=None)]
     assert [10] == [b.num_rows for b in slicing.rechunk([batch], rows=None, nbytes=100)]
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"rows": 2, "nbytes": None}, {"rows": 2, "nbytes": 100}, {"rows": None, "nbytes": None}]
+)
+def test_no_batch_stays_in_memory_until_the_last_one(sizes):
+    """Before, the first one did."""
+    owners = []
+
+    def batches():
+        for _ in range(4):
+            numbers = np.zeros(2, np.int64)
+            owners.append(weakref.ref(numbers))
+            column = Array(t.int64, 2, 0, (None, memoryview(numbers).cast("B")))
+            yield RecordBatch(Schema.of([t.field("a", t.int64)]), (column,), 2)
+            del numbers, column
+
+    alive = [sum(owner() is not None for owner in owners) for _ in slicing.rechunk(batches(), **sizes)]
+    assert [1, 1, 1, 1] == alive
+    assert 4 == len(owners)

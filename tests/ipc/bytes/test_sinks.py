@@ -133,6 +133,23 @@ def test_many_bytes_wait_outside_of_memory():
     assert 0 == waiting.nbytes
 
 
+def test_all_files_of_a_process_share_the_memory(monkeypatch):
+    """Also after one of them is written or dropped."""
+    monkeypatch.setattr(sinks, "_IN_MEMORY_NBYTES", 100)
+    monkeypatch.setattr(WaitingBytes, "_all_nbytes", 0)
+    first, second, third = WaitingBytes(), WaitingBytes(), WaitingBytes()
+    for waiting, nbytes in ((first, 60), (second, 41), (third, 40), (first, 1), (second, 100)):
+        waiting.write(bytes(nbytes))
+    assert [False, False, True] == [waiting._is_in_memory for waiting in (first, second, third)]
+    assert 40 == WaitingBytes._all_nbytes
+    assert [61, 141, 40] == [len(b"".join(waiting.take())) for waiting in (first, second, third)]
+    assert 0 == WaitingBytes._all_nbytes
+    lost = WaitingBytes()
+    lost.write(bytes(100))
+    del lost
+    assert 0 == WaitingBytes._all_nbytes
+
+
 @pytest.mark.slow
 def test_a_temporary_file_without_room_says_where_it_is_and_what_to_do(tmp_path):
     """A disk that takes 1 MiB, by the limit of a process on the sizes of its files."""

@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
+from restored_columns import written_batches
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
@@ -15,7 +16,6 @@ from spark_arrow_ipc.spark.options.options import parse_read, parse_write
 from spark_arrow_ipc.spark.types.arrow_to_spark import spark_schema
 from spark_arrow_ipc.spark.types.merge import merge_schemas
 from spark_arrow_ipc.spark.types.schema_pairs import OTHERS_KEY, annotation_key
-from spark_arrow_ipc.spark.write.batches import convert_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 FIELDS = (t.field("a", t.int64), t.field("b", t.utf8), t.field("g", t.binary))
@@ -110,9 +110,8 @@ def through(frame, change=lambda table: table, **options):
     given = pa.table({f.name: table[f.name].cast(arrow[type(f.dataType)]) for f in schema.fields})
     given = change(given)
     schema = s.StructType([schema[name] for name in given.column_names])
-    plan = plan_write(schema, parse_write(options))
     written = io.BytesIO()
-    ipc.write(written, list(convert_batches(given.to_batches(), plan.columns)))
+    ipc.write(written, written_batches(schema, given.to_batches(), parse_write(options)))
     return pa.ipc.open_file(written.getvalue()).read_all()
 
 

@@ -342,7 +342,7 @@ def test_a_rewrite_leaves_what_came_meanwhile(lake):
 
 
 def test_a_rewrite_keeps_the_dictionaries_that_a_task_chose_by_its_rows(lake):
-    """No log entry has them."""
+    """The log entry has them."""
     target = lake.url + "-target"
     schema = struct("a string")
     writer = lake.source(dictionaryColumns="auto").writer(schema, overwrite=False)

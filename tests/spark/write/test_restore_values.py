@@ -9,7 +9,7 @@ import json
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as s
-from restored_columns import EXTENSION, RESTORE, UUIDS, D, noted, spark_column, written
+from restored_columns import EXTENSION, UUIDS, D, noted, spark_column, written, written_batches
 
 from spark_arrow_ipc.arrow import equality
 from spark_arrow_ipc.arrow import types as t
@@ -21,7 +21,6 @@ from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import arrow_to_spark
 from spark_arrow_ipc.spark.types.field_metadata import annotation_of, storage, type_of_annotation
 from spark_arrow_ipc.spark.write import restore_values
-from spark_arrow_ipc.spark.write.batches import convert_batches
 from spark_arrow_ipc.spark.write.plan import plan_write
 
 S, MS, US, NS = t.TimeUnit
@@ -151,7 +150,7 @@ BEYOND = [
     ("uuid, short", s.StringType(), t.FixedSizeBinary(16), ["0"], pa.string(), "found a value of 1 bytes"),
     ("part of an interval", arrow_to_spark._DAY_TIME_FIELDS, t.IntervalDayTime(), [{"days": 1, "milliseconds": None}],
      pa.struct([("days", pa.int32()), ("milliseconds", pa.int32())]), "whose milliseconds are null"),
-    ("indices", s.LongType(), t.dictionary(t.int8, t.int64), list(range(129)), pa.int64(), "at most 128 different values.*found 129"),
+    ("indices", s.ArrayType(s.LongType()), t.list_(t.dictionary(t.int8, t.int64)), [list(range(129))], pa.list_(pa.int64()), "at most 128 different values.*found 129"),
     ("runs", s.LongType(), t.run_end_encoded(t.int16, t.int64), list(range(40_000)), pa.int64(), "at most 32,767 rows.*found 40,000"),
     ("inside a list", s.ArrayType(s.ShortType()), t.list_(t.uint8), [[1], [300]], pa.list_(pa.int16()), "uint8.*found 300"),
 ]  # fmt: skip
@@ -195,8 +194,7 @@ def test_batches_of_one_column_share_their_dictionary():
     words = [f"w{i}" for i in range(100)]
     schema, first = spark_column(from_pylist.array(words, type_))
     _, second = spark_column(from_pylist.array(words[::-1], type_))
-    plan = plan_write(schema, RESTORE)
-    made = list(convert_batches([*first, *second], plan.columns))
+    made = written_batches(schema, [*first, *second])
     assert [words, words[::-1]] == [batch.columns[0].to_pylist() for batch in made]
     assert 100 == made[1].columns[0].dictionary.length
 
