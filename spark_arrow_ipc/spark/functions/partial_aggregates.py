@@ -2,9 +2,9 @@
 
 How it works
 ------------
-pyarrow groups batches, small ones together, into rows of partial values. A task keeps these rows, groups them again when
-their number has doubled, and yields them before they exceed about 64 MiB. Groups need not be
-complete, because Spark groups the partial rows: two payloads of NaN may be two groups here.
+Neighbours with equal keys become one row (`key_runs`), and pyarrow groups batches, small ones together, into rows of partial
+values. A task keeps these rows, groups them again when their number has doubled, and yields them before they exceed about
+64 MiB. Groups need not be complete, because Spark groups the partial rows: two payloads of NaN may be two groups here.
 
 Sums never wrap. `aggregate` sums integers in 64 bits if the extremes of a batch allow it, and otherwise as decimals
 of 38 digits. For decimals, and for all sums of push-down, a bound of the sums is tracked; before it could exceed the
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.functions.key_runs import merge_runs
 
 _MOST_TOGETHER_ROWS: Final = 1 << 19
 """The most rows that are grouped at once, unless one batch has more.
@@ -93,9 +94,9 @@ class PartialAggregates:
         for inputs in self._together(batches, grouping_pays):
             types, rows = inputs.types, inputs.table.num_rows
             to_pass -= 1
-            # Without grouping: keys do not repeat, or the sums of these rows could overflow.
+            # Without grouping: keys repeat only in neighbours, or the sums of these rows could overflow.
             if to_pass > 0 or inputs.exceeds(inputs.bounds):
-                yield from _cast_table(inputs.table, types)
+                yield from _cast_table(inputs.merge_runs(), types)
                 continue
             sums = _add_bounds(bounds, inputs.bounds)
             if inputs.exceeds(sums):
@@ -228,9 +229,13 @@ class _Inputs:
         """Return True if a sum may be more than its type holds."""
         return any(bound > limit for bound, limit in zip(bounds, self.limits, strict=True))
 
+    def merge_runs(self) -> pa.Table:
+        """Return one row for neighbours with equal keys, unless a sum may be more than its type holds."""
+        return self.table if self.exceeds(self.bounds) else merge_runs(self.table, self.num_keys, self.functions)
+
     def reduce(self) -> pa.Table:
         """Return one row for each group."""
-        table = _reduce(self.table, self.num_keys, list(self.functions))
+        table = _reduce(self.merge_runs(), self.num_keys, list(self.functions))
         # Sums of 64 bits are exact for the rows of one call, but may overflow when they are merged.
         columns = [
             column.cast(_wide(type_)) if pa.types.is_decimal(type_) and not pa.types.is_decimal(column.type) else column

@@ -182,7 +182,7 @@ DRAWN = np.random.default_rng(0).integers(0, 120_000, (12, 65_536))
 REPEATED = [
     ("many in a batch that the next ones have, too", [np.arange(65536) % 10_000] * 12, 10_000),
     ("as many as the rows of two batches", list(DRAWN), len(np.unique(DRAWN))),
-    ("a batch each, in order", [np.arange(65536) // 4 + 16_384 * i for i in range(6)], 32_768 + 4 * 65_536),
+    ("a batch each, in order", [np.arange(65536) // 4 + 16_384 * i for i in range(6)], 6 * 16_384),
     ("one each", [np.arange(65536) + 65_536 * i for i in range(4)], 4 * 65_536),
     ("one each, but in the first batch", [np.arange(65536) % 50, *(np.arange(65536) + 65_536 * i for i in (1, 2))], 50 + 2 * 65_536),
 ]  # fmt: skip
