@@ -45,6 +45,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import WHERE, Operator, Raw
 from spark_arrow_ipc.errors import OptionError, error_context
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS, cast_column
+from spark_arrow_ipc.spark.read.key_map import key_map
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_field, storage_type
 
@@ -281,16 +282,24 @@ def _all_of(get: Callable[[pa.RecordBatch], pa.Array], parts: Sequence[Callable[
 def _one_of(bound: OneOf, source: Source) -> Mask:
     get, type_ = _compile_values(bound.column, source)
     values = bound.values
+    look_up = key_map(values, type_)
+    if look_up is None:
+        look_up = _hashed(values, type_)
+
+    def mask(batch: pa.RecordBatch) -> Any:
+        array = get(batch)
+        return _for_values(array, look_up(array))
+
+    return mask
+
+
+def _hashed(values: tuple[Raw, ...], type_: pa.DataType) -> Callable[[pa.Array], pa.Array]:
+    """Return a function that finds values in a list."""
     if pa.types.is_floating(type_) and 0.0 in values:
         # The kernel hashes bits, which differ between the two zeros.
         values = (*(value for value in values if value != 0), 0.0, -0.0)
     options = pc.SetLookupOptions(value_set=_to_array(values, type_))
-
-    def mask(batch: pa.RecordBatch) -> Any:
-        array = get(batch)
-        return _for_values(array, pc.is_in(array, options=options))
-
-    return mask
+    return lambda array: pc.is_in(array, options=options)
 
 
 def _like(bound: Like, source: Source) -> Mask:
