@@ -281,6 +281,15 @@ class _Binder:
             self._depend_on_ansi(predicate, lambda: self._in_common(operand, options, legacy), bound)
         return bound
 
+    def keys(self, predicate: p.Keys) -> BoundPredicate:
+        operand = self._operand(predicate.operand)
+        if not isinstance(operand, BoundColumn) or operand.type != predicate.type:
+            raise OptionError(
+                f"expected keys of the type {spark_name(operand.type)} for {operand}, found {spark_name(predicate.type)}"
+            )
+        part = OneOf(operand, predicate.values)
+        return Any_((Constant(None), part)) if predicate.has_null else part
+
     def _in_common(self, operand: _Side, options: Sequence[p.Literal], common: t.DataType) -> BoundPredicate:
         if isinstance(operand, p.Literal) or isinstance(operand.type, t.Null):
             return self._literal_in(operand, options, common)
@@ -349,6 +358,7 @@ _BIND: Final[Mapping[type[Any], Callable[[_Binder, Any], BoundPredicate]]] = {
     p.Like: _Binder.like,
     p.Comparison: _Binder.comparison,
     p.In: _Binder.in_list,
+    p.Keys: _Binder.keys,
 }
 """One row for each class of `Predicate`."""
 

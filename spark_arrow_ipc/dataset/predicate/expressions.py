@@ -136,6 +136,20 @@ class In:
 
 
 @dataclass(frozen=True, slots=True)
+class Keys:
+    """An operand and whole numbers or days of its own type, sorted and each once: `In` for hundreds of thousands."""
+
+    operand: Column | ColumnCall
+    type: t.DataType
+    values: tuple[int, ...]
+    has_null: bool  # whether NULL is in the list
+    at: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.operand} IN ({len(self.values):,} keys)"
+
+
+@dataclass(frozen=True, slots=True)
 class Like:
     """A column and a pattern without wildcards but ``%`` at the ends, or once inside."""
 
@@ -192,7 +206,7 @@ class Or:
     parts: tuple[Predicate, ...]
 
 
-Condition: TypeAlias = Comparison | In | Like | IsNull | Bare
+Condition: TypeAlias = Comparison | In | Keys | Like | IsNull | Bare
 Predicate: TypeAlias = Condition | Not | And | Or
 
 
@@ -210,7 +224,7 @@ def _columns(predicate: Predicate) -> Iterator[Column]:
             yield from _columns(part)
         case Comparison(_, left, right):
             yield from (column for side in (left, right) for column in _column_of(side))
-        case In(operand) | Like(operand) | IsNull(operand) | Bare(operand):
+        case In(operand) | Keys(operand) | Like(operand) | IsNull(operand) | Bare(operand):
             yield from _column_of(operand)
 
 

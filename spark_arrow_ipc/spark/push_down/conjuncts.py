@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import base64
 import json
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 from pyspark.sql import types as s
 
 from spark_arrow_ipc.arrow import types as t
@@ -30,7 +32,8 @@ from spark_arrow_ipc.spark.read.row_filter import predicate_fields
 from spark_arrow_ipc.spark.read.where import RowSelection
 
 Node: TypeAlias = Mapping[str, Any]
-"""A condition as the JVM writes it: ``{"name", "children"}``, ``{"column"}``, or ``{"type", "value"}``."""
+"""A condition as the JVM writes it: ``{"name", "children"}``, ``{"column"}``, or ``{"type", "value"}``; IN of whole numbers and
+days has the column as its child, and ``{"type", "hasNull", "distances"}`` as its ``"keys"``."""
 
 
 def narrow_selection(
@@ -148,6 +151,8 @@ def _parse_condition(node: Node) -> p.Predicate | None:
     operands = [_parse_operand(child) for child in node["children"]]
     if not operands or any(operand is None for operand in operands):
         return None
+    if "keys" in node:
+        return _parse_keys(operands[0], node["keys"])
     # Spark compares literals of several types by casts, which are left out.
     types = {child["type"] for child in node["children"] if child.get("value") is not None}
     return make(operands) if len(types) <= 1 else None
@@ -187,6 +192,15 @@ def _like(before: bytes | None, after: bytes | None) -> Callable[[list[Any]], p.
 def _in(operands: list[Any]) -> p.Predicate | None:
     operand, *options = operands
     return p.In(operand, tuple(options)) if options and all(isinstance(one, p.Literal) for one in options) else None
+
+
+def _parse_keys(operand: Any, keys: Node) -> p.Keys | None:
+    type_ = _literal_type(keys["type"])
+    if type_ is None or isinstance(operand, p.Literal):
+        return None
+    distances = np.frombuffer(zlib.decompress(base64.b64decode(keys["distances"])), "<i8")
+    # A distance of more than 63 bits has wrapped, and so does the sum.
+    return p.Keys(operand, type_, tuple(np.cumsum(distances).tolist()), keys["hasNull"])
 
 
 _CONDITIONS: Final[Mapping[str, Callable[[list[Any]], p.Predicate | None]]] = {

@@ -1,7 +1,10 @@
 """Conditions as the scan of the JVM writes them, and the predicates that tasks make of them."""
 
 import base64
+import itertools
 import json
+import struct
+import zlib
 
 import pytest
 from pyspark.sql import types as s
@@ -30,6 +33,15 @@ def literal(type_, value):
 
 def call(name, *children):
     return {"name": name, "children": list(children)}
+
+
+def keys(operand, type_, *values):
+    """Return IN as the JVM writes whole numbers and days: the sorted keys by their distances, in 64 bits that may wrap."""
+    numbers = sorted({value for value in values if value is not None})
+    distances = [(b - a) % 2**64 for a, b in itertools.pairwise([0, *numbers])]
+    deflated = zlib.compress(struct.pack(f"<{len(distances)}Q", *distances))
+    text = {"type": json.dumps(type_), "hasNull": None in values, "distances": base64.b64encode(deflated).decode()}
+    return {**call("IN", operand), "keys": text}
 
 
 K5 = call(">", column("k"), literal("long", 5))
@@ -68,6 +80,10 @@ LEFT = [
     (call("=", column("c"), literal("string", b"a")), "a collation compares otherwise"),
     (call("=", column("nobody"), literal("long", 1)), "no such column"),
     (call("STARTS_WITH", column("t"), column("t")), "no literal"),
+    (keys(column("k"), "integer", 1, 2), "keys of another type"),
+    (keys(column("t"), "long", 1, 2), "keys for text"),
+    (keys(ABS, "long", 1, 2), "keys for an unknown function"),
+    (keys(column("nobody"), "long", 1, 2), "keys for no column"),
     (call("=", column("ts"), literal("date", 3)), "the session's zone would decide"),
     (call("BOOLEAN_EXPRESSION", K5), "a name that is not known"),
 ]
@@ -80,6 +96,29 @@ def test_conditions_that_tasks_hold(node, why):
     # Spark filters once more, so that no row has to be dropped here.
     assert selection.required == Constant(truth=True)
     assert not selection.extra
+
+
+YEAR = call("YEAR", column("at"))
+KEYS = [
+    ("bigint", column("k"), "long", [3, -5, 2**40]),
+    ("ends of bigint", column("k"), "long", [2**63 - 1, 0, -(2**63)]),
+    ("one key", column("k"), "long", [7]),
+    ("twice, and NULL", column("i"), "integer", [7, None, 7]),
+    ("days", column("at"), "date", [-719_162, 0, 19_000]),
+    ("a field", column("st", "p"), "integer", [1, 2]),
+    ("years", YEAR, "integer", [2023, 2024]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("negated", [False, True], ids=["in", "not in"])
+@pytest.mark.parametrize(("operand", "type_", "values"), [c[1:] for c in KEYS], ids=[c[0] for c in KEYS])
+def test_keys_mean_what_their_literals_mean(operand, type_, values, negated):
+    nodes = keys(operand, type_, *values), call("IN", operand, *(literal(type_, value) for value in values))
+    ours, plain = (
+        narrow_selection(None, FRAME, FRAME, (), [call("NOT", node) if negated else node, K5]) for node in nodes
+    )
+    assert ours is not None
+    assert plain == ours
 
 
 def test_every_double_is_held_below_an_aggregate():

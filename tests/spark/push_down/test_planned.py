@@ -115,6 +115,36 @@ def test_keys_of_a_join_leave_out_rows(view, without):
     assert frame.collect() == without(sql)
 
 
+KEYS = {"bigint": "id * 3", "int": "cast(id * 3 AS int)", "days": "date_add(DATE '1960-01-01', cast(id * 3 AS int))"}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_more_keys_of_a_join_than_nodes_leave_out_rows(view, without, tmp_path, key):
+    """6,000 keys, which a tenth of the rows has, of a table that is large enough for Spark to look."""
+    path, width = str(tmp_path / "rows"), 1 << 10
+    rows = view.sql(
+        f"SELECT {key.replace('id * 3', 'id * 9')} AS k, repeat('x', {width}) AS pad FROM range(0, 20000, 1, 2)"
+    )
+    rows.write.format("arrowipc").option("compression", "none").mode("append").save(path)
+    view.read.format("arrowipc").load(path).createOrReplaceTempView("wide")
+    few = str(tmp_path / "keys")
+    view.sql(f"SELECT {key} AS k, id AS n FROM range(0, 12000)").write.format("arrowipc").mode("append").save(few)
+    view.read.format("arrowipc").load(few).createOrReplaceTempView("few")
+    sql = "SELECT count(*), min(w.k), max(length(pad)) FROM wide w JOIN few ON w.k = few.k WHERE few.n < 6000"
+    view.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        frame = view.sql(sql)
+        assert frame.collect() == without(sql) != [(0, None, None)]
+        plan = frame._jdf.queryExecution().executedPlan().collectLeaves()
+        leaves = [plan.apply(i) for i in range(plan.length())]
+        scanned = [
+            leaf.metrics().get("numOutputRows").get().value() for leaf in leaves if "BatchScan" in leaf.nodeName()
+        ]
+        assert 2_000 in scanned
+    finally:
+        view.conf.unset("spark.sql.adaptive.enabled")
+
+
 @pytest.mark.parametrize(
     "sql",
     [

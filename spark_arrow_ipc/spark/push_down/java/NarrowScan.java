@@ -44,6 +44,9 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   private static final int TASKS_A_CORE = 4;
   private static final int MOST_COMBINED = 16;
 
+  /** Of the keys that a join found, in all partitions, each of which has them. */
+  private static final long MOST_KEYS_BYTES = 64 << 20;
+
   private final SourceTable table;
   private final CaseInsensitiveStringMap options;
   private final StructType requested;
@@ -135,10 +138,12 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     SparkInternals.step("plan");
     byte[] source = table.source(options).getOrCreateDataSourceInPython(table.name(), options, scala.Option.apply(table.schema())).dataSource();
     List partitions = new ArrayList();
+    String keys = ofJoins.toString();
+    boolean isPlain = ofJoins.isEmpty() || (long) keys.length() * planned.size() > MOST_KEYS_BYTES;
     for (int i = 0; i < planned.size(); i++) {
       Planned one = (Planned) planned.get(i);
       if (!one.mayJoin(joined, table.schema()) && (!partitions.isEmpty() || i + 1 < planned.size())) continue;
-      partitions.add(ofJoins.isEmpty() ? one.pickle : SparkInternals.pickledCall(MODULE, "add_conjuncts", one.pickle, ofJoins.toString()));
+      partitions.add(isPlain ? one.pickle : SparkInternals.pickledCall(MODULE, "add_conjuncts", one.pickle, keys));
     }
     if (aggregates != null && aggregates.isOfHeaders) partitions = combined(partitions);
     return new PythonDataSourceReadInfo(SparkInternals.pickledCall(MODULE, "command", source, request()), SparkInternals.seq(partitions));
