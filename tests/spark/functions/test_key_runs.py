@@ -56,6 +56,8 @@ MERGED = [
     ("keys that change each row", pa.array(range(40)), "sum", pa.array(range(40)), 40),
     ("keys in no order", pa.array(repeat(1, 2)), "sum", pa.array(range(40)), 40),
     ("keys that come again", pa.array([i // 4 % 3 for i in range(40)]), "sum", pa.array(range(40)), 10),
+    ("voids as keys", pa.nulls(40), "sum", pa.array(range(40)), 40),
+    ("intervals as keys", pa.array([pa.MonthDayNano([i // 4, 0, 0]) for i in range(40)]), "sum", pa.array(range(40)), 40),
     ("null keys, one by one", pa.array([None] * 8 + [1] * 32), "sum", pa.array(range(40)), 9),
 ]  # fmt: skip
 
