@@ -204,7 +204,7 @@ def test_the_program_in_java(folder, tmp_path):
     java = shutil.which("java")
     if java is None or shutil.which("javac") is None:
         pytest.skip("there is no JDK")
-    (program,) = blocks(PAGE, "java")
+    program = (ROOT / "examples" / "ReadFlights.java").read_text()
     (tmp_path / "ReadFlights.java").write_text(program)
     jars = Path(pyspark.origin).parent / "jars"
     command = [
