@@ -73,7 +73,9 @@ def run_python(program, folder, monkeypatch):
     return out.getvalue().splitlines()
 
 
-PYTHON = [(title, program) for title, text in SECTIONS.items() for program in blocks(text, "python")]
+PYTHON = [("the start", blocks(PAGE, "python")[0])] + [
+    (title, program) for title, text in SECTIONS.items() for program in blocks(text, "python")
+]
 SLOW_SECTIONS = {"HuggingFace datasets": "datasets", "DuckDB": "duckdb", "Ray, Daft and PyTorch": "daft"}
 """Sections whose package is not among those of the tests, and its name."""
 
