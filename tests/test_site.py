@@ -1,6 +1,7 @@
 """The pages that the documentation's site is built of (docs/site/make_pages.py); .ci/run builds the site itself."""
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -144,8 +145,16 @@ MOST_CHARACTERS = 86
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_no_line_of_code_is_cut_by_a_window_of_1280_pixels(page):
-    lines = [line for block in re.findall(r"^```.*?^```", page.read_text(), re.DOTALL | re.MULTILINE) for line in block.splitlines()]  # fmt: skip
-    assert [] == [line for line in lines if len(line) > MOST_CHARACTERS]
+    assert [] == long_lines(page.read_text())
+
+
+def test_no_line_of_the_tutorial_is_cut():
+    assert [] == long_lines(make_pages.notebook_page(json.loads((ROOT / "docs" / "tutorial.ipynb").read_text())))
+
+
+def long_lines(text):
+    blocks = re.findall(r"^```.*?^```", text, re.DOTALL | re.MULTILINE)
+    return [line for block in blocks for line in block.splitlines() if len(line) > MOST_CHARACTERS]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "README"], ids=lambda page: page.stem)
