@@ -373,7 +373,10 @@ def page_of(page, record):
     ]:
         rows = [f"| {', '.join(names)} | {verdict} | {instead} |" for (verdict, instead), names in groups.items()]
         lines += [title, "", f"| method | {head} | write instead |", "|---|---|---|", *rows, ""]
-    lines += [f"The other {len(works)} methods work: reads, writes and streams by a path, and statements on views.", ""]
+    lines += [
+        f"The other {len(works)} methods work: reads, writes and streams by a path, of tables with the option `path`, and of views.",
+        "",
+    ]
     return "".join([page.split(BEGIN)[0], BEGIN, "\n".join(lines), END, page.split(END)[1]])
 
 
