@@ -1,4 +1,4 @@
-"""Benchmarks of the data source; `python benchmarks/run.py --help` says how to run them, docs/benchmarks_methods.md why.
+"""Benchmarks of the data source; `python benchmarks/run.py --help` says how to run them, docs/benchmarks.md why.
 
 Strategy
 --------

@@ -116,7 +116,7 @@ def test_files_that_commands_of_pages_read_are_made_by_the_page_or_are_examples(
         named = {name.split(".")[0] for name in examples.NAMES} & {"flights", "torn"}
         made = set(examples.NAMES)
         for block in page_programs.blocks(page):
-            for line in re.findall(r"^\$ (.*)$", block.code, re.MULTILINE):
+            for line in re.findall(r"^\$ (.*)$", block.code.replace("\\\n", ""), re.MULTILINE):
                 words = shlex.split(line, comments=True)
                 read = INPUT.search(line)
                 if read and read[1].split(".")[0] in named and read[1] not in made and not block.not_run:

@@ -73,8 +73,10 @@ def run_python(program, folder, monkeypatch):
     return out.getvalue().splitlines()
 
 
-PYTHON = [(title, program) for title, text in SECTIONS.items() for program in blocks(text, "python")]
-SLOW_SECTIONS = {"HuggingFace datasets": "datasets", "DuckDB": "duckdb"}
+PYTHON = [("the start", blocks(PAGE, "python")[0])] + [
+    (title, program) for title, text in SECTIONS.items() for program in blocks(text, "python")
+]
+SLOW_SECTIONS = {"HuggingFace datasets": "datasets", "DuckDB": "duckdb", "Ray, Daft and PyTorch": "daft"}
 """Sections whose package is not among those of the tests, and its name."""
 
 
@@ -157,10 +159,23 @@ def node_command(program):
     return None
 
 
+SERVED = """
+import { createServer } from "node:http";
+import { readFileSync as bytesOf } from "node:fs";
+
+const server = createServer((request, response) => response.end(bytesOf("." + request.url)));
+await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+server.unref();
+const fetchOf = globalThis.fetch;
+globalThis.fetch = (path) => fetchOf(`http://127.0.0.1:${server.address().port}/${path}`);
+"""
+"""What a page that fetches has in a browser: a server of its folder, to which relative URLs lead."""
+
+
 def run_node(program, folder, tmp_path):
     node, modules = node_command(program)
     (tmp_path / "node_modules").symlink_to(modules)
-    (tmp_path / "program.mjs").write_text(program)
+    (tmp_path / "program.mjs").write_text((SERVED if "fetch(" in program else "") + program)
     answer = subprocess.run(
         [node, str(tmp_path / "program.mjs")], cwd=folder, capture_output=True, text=True, timeout=120
     )
@@ -191,7 +206,7 @@ def test_the_program_in_java(folder, tmp_path):
     java = shutil.which("java")
     if java is None or shutil.which("javac") is None:
         pytest.skip("there is no JDK")
-    (program,) = blocks(PAGE, "java")
+    program = (ROOT / "examples" / "ReadFlights.java").read_text()
     (tmp_path / "ReadFlights.java").write_text(program)
     jars = Path(pyspark.origin).parent / "jars"
     command = [

@@ -1,6 +1,7 @@
 """The pages that the documentation's site is built of (docs/site/make_pages.py); .ci/run builds the site itself."""
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -138,8 +139,35 @@ def test_a_page_begins_with_what_one_can_do_after_reading_it(page):
     assert len(first.split()) <= 35, first
 
 
+PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "adr")]
+MOST_CHARACTERS = 86
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_line_of_code_is_cut_by_a_window_of_1280_pixels(page):
+    assert [] == long_lines(page.read_text())
+
+
+def test_no_line_of_the_tutorial_is_cut():
+    assert [] == long_lines(make_pages.notebook_page(json.loads((ROOT / "docs" / "tutorial.ipynb").read_text())))
+
+
+def long_lines(text):
+    blocks = re.findall(r"^```.*?^```", text, re.DOTALL | re.MULTILINE)
+    return [line for block in blocks for line in block.splitlines() if len(line) > MOST_CHARACTERS]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "README"], ids=lambda page: page.stem)
+def test_a_page_shows_a_program_or_picture_before_its_first_table(page):
+    """A reader sees what a page is for; tables of names come after."""
+    text = page.read_text()
+    table = re.search(r"^\|", text, re.MULTILINE)
+    shown = re.search(r"^(?:```|!\[)", text, re.MULTILINE)
+    assert table is None or (shown is not None and shown.start() < table.start())
+
+
 def test_benchmarks_are_read_in_ten_minutes():
-    """What is more goes to the page of methods."""
+    """What is more is in benchmarks/figures.md."""
     assert len((ROOT / "docs" / "benchmarks.md").read_text().split()) <= 3000
 
 
@@ -148,4 +176,4 @@ def test_the_start_leads_to_every_page_that_is_in_the_how_to():
         1
     ]
     start = (ROOT / "docs" / "index.md").read_text()
-    assert [] == [page for page in re.findall(r"[\w/]+\.md", rows) if f"({page})" not in start]
+    assert [] == [page for page in re.findall(r"[\w/]+\.md", rows) if not re.search(rf"\((?:\.\./)?{page}\)", start)]

@@ -177,7 +177,7 @@ def errors_page() -> str:
         "",
         "All are in `spark_arrow_ipc.errors`, and are an `ArrowIpcError`.",
         "The message says what was expected, what was found, and where; `path`, `block_number`, `field_path` and `byte_offset` are attributes.",
-        "Errors of the file system stay `OSError`. [The commonest mistakes](../mistakes.md) has what causes them.",
+        "Errors of the file system stay `OSError`. [By symptom](../runbook.md#errors-by-name) has what causes them.",
         "",
         "| error | is a | it means | what to do |",
         "|---|---|---|---|",

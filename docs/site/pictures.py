@@ -67,6 +67,11 @@ class Picture:
         tip = f"M{to_x - 4:g} {to_y - 7:g}h8l-4 7z" if x == to_x else f"M{to_x - 7:g} {to_y - 4:g}v8l7 -4z"
         self._parts.append(f'<path class="tip" d="{tip}"/>')
 
+    def link(self, x: float, y: float, to_x: float) -> None:
+        """Draw an arrow to the right that also points back."""
+        self.arrow(x, y, to_x, y)
+        self._parts.append(f'<path class="tip" d="M{x + 7:g} {y - 4:g}v8l-7 -4z"/>')
+
     def svg(self) -> str:
         """Return the picture, with a title for those who hear it."""
         body = "\n".join(self._parts)
@@ -76,6 +81,40 @@ class Picture:
             f"<title>{escape(self.title)}</title>\n<style>{_STYLE}</style>\n"
             f'<rect class="back" width="{self.width}" height="{self.height}"/>\n{body}\n</svg>\n'
         )
+
+
+def overview() -> Picture:
+    """Draw who reads and writes the files of a table."""
+    picture = Picture(760, 190, "Spark and other programs read and write the same Arrow files")
+    picture.box(
+        20,
+        16,
+        200,
+        108,
+        ["Apache Spark", "DataFrames, SQL,", "streams, functions", "", "format: arrowipc"],
+        kind="strong",
+    )
+    picture.box(
+        280,
+        16,
+        200,
+        108,
+        ["a table", "day=1/part-0.arrow", "day=2/part-1.arrow", "_ipc_log: its commits", "disk, S3, Azure, GCS"],
+    )
+    picture.box(
+        540,
+        16,
+        200,
+        108,
+        ["other programs", "polars, pandas, R,", "DuckDB, PyTorch, Ray,", "browsers", "arrowipc, the command"],
+    )
+    picture.link(220, 70, 280)
+    picture.link(480, 70, 540)
+    picture.text(
+        20, 152, "Every job of Spark commits by one log entry: its readers see it completely or not at all.", "faint"
+    )
+    picture.text(20, 152 + _LINE, "Others read the files as they are, and write files that Spark reads.", "faint")
+    return picture
 
 
 def layers() -> Picture:
@@ -184,6 +223,7 @@ PICTURES: Mapping[str, Callable[[], Picture]] = {
     "anatomy.svg": anatomy,
     "commit.svg": commit,
     "layers.svg": layers,
+    "overview.svg": overview,
     "push_down.svg": push_down,
 }
 

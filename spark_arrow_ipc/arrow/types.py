@@ -6,6 +6,18 @@ are independent of bytes, and are checked by their constructors: an invalid one 
 
 User code uses the ready values (`int32`, `utf8`, ...) and the small functions (`list_`, `struct`, ...) at the end;
 tables are keyed by the classes.
+
+To add a type:
+
+1. Its class, here, and its row in `LAYOUTS` (``arrow/layout.py``); if its slots are of a fixed width, in `BIT_WIDTHS` as
+   well. A new layout gets a `Family`, and a row in each of the tables that ``tests/arrow/test_layout.py`` names.
+2. Its Flatbuffers table in ``ipc/flatbuf/tables.py``, and its row in ``ipc/messages/schema.py``; print ``format/*.fbs`` again.
+3. Values: the rows in ``arrow/python_values/to_pylist.py`` and ``from_pylist_leaves.py`` (two), in ``arrow_json/types.py``, in
+   ``tests/integration_json/values.py`` and in ``arrow/pyarrow_bridge.py``, if pyarrow has the type.
+4. Its row in `MAPPINGS` (``spark/types/arrow_to_spark.py``), and in ``spark/convert/plan.py``, how its values get there.
+
+Each table has a test that names what is missing. The type has no statistics, and no meaning in `where`, until
+``dataset/statistics/`` and ``dataset/predicate/coercion.py`` get rows.
 """
 
 from __future__ import annotations

@@ -3,6 +3,14 @@
 A command is a row of `COMMANDS`. Only its module is imported, so that ``arrowipc doctor`` runs without numpy. Errors of
 files (`ArrowIpcError`) and of the file system (`OSError`) are one line on stderr and exit status 1; any other exception
 is a bug and keeps its traceback. Warnings are lines on stderr as well.
+
+To add a command:
+
+1. ``NAME_arguments`` and ``run_NAME`` in a module of ``cli/``, and its row in `COMMANDS`. `files.list_inputs` lists the files
+   that it reads, `Chosen.open_rows` opens their rows. Text from a file is printed through `printable` (``errors.py``) or
+   a function of ``cli/shared/terminal.py``.
+2. Its tests, ``tests/cli/test_NAME.py``; in ``docs/cli.md`` what it prints and its exit statuses; in ``tests/cli/outcomes.py``
+   its arguments, of which that program prints ``outcomes.md``.
 """
 
 from __future__ import annotations

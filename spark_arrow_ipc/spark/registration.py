@@ -48,7 +48,7 @@ _ADVICE = (
     "Install spark-arrow-ipc in the environment that PYSPARK_PYTHON names, "
     "or give --py-files a copy of the wheel that ends in .zip, and put that on the driver's PYTHONPATH too "
     "or call register(spark) again, "
-    'or ship a packed environment with --archives; "Getting it to a cluster" in the documentation shows each.'
+    'or ship a packed environment with --archives; "Clusters and Spark Connect" in the documentation shows each.'
 )
 
 

@@ -8,6 +8,9 @@ import pyarrow as pa
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "read_it_with.md").read_text()
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+FILES = SECTIONS.pop("The files of these programs")
+"""The section whose programs write what the others read."""
+
 PRINTS = re.compile(r"^ *(?:print|console\.log|System\.out\.println)\(.*\);?  ?(?:#|//) ?(.*)$", re.MULTILINE)
 """A line that prints, and the comment that says what."""
 

@@ -1,4 +1,4 @@
-"""The commonest mistakes, and what the screen shows of each: the tables of ``mistakes.md`` and of docs/mistakes.md.
+"""The commonest mistakes, and what the screen shows of each: the tables of ``mistakes.md`` and of docs/runbook.md.
 
 Each is made in a batch and, where streams have it too, in a stream, without ``.schema(...)`` and with it.
 ``python tests/programs/mistakes.py`` makes them in a classic session and writes the tables; with ``--connect``, under Spark
@@ -22,7 +22,7 @@ import pyarrow.parquet
 import pyspark
 
 RECORD = Path(__file__).with_suffix(".md")
-PAGE = Path(__file__).parents[2] / "docs" / "mistakes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "runbook.md"
 BEGIN, END = "<!-- begin mistakes -->\n", "<!-- end mistakes -->"
 
 MOST_CHARACTERS = 600

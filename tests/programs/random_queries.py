@@ -289,7 +289,7 @@ def main():
     builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
     spark = builder.config("spark.ui.showConsoleProgress", "false").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    # Spark's Parquet reader loses rows with 0.0 or -0.0 that an IN names (docs/upstream.md): the oracle filters in Spark alone.
+    # Spark's Parquet reader loses rows with 0.0 or -0.0 that an IN names (tests/spark/upstream.md): the oracle filters in Spark alone.
     spark.conf.set("spark.sql.parquet.filterPushdown", "false")
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

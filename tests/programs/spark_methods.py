@@ -366,13 +366,17 @@ def page_of(page, record):
             only_with.setdefault((without, instead.strip()), []).append(name)
         else:
             works.append(name)
-    lines = [f"These always work: {', '.join(works)}.", ""]
+    lines = []
     for title, groups, head in [
         ("These work after `register(spark)`, or with the jar in `spark.jars`:", only_with, "without the jar"),
         ("These do not work:", left, "here"),
     ]:
         rows = [f"| {', '.join(names)} | {verdict} | {instead} |" for (verdict, instead), names in groups.items()]
         lines += [title, "", f"| method | {head} | write instead |", "|---|---|---|", *rows, ""]
+    lines += [
+        f"The other {len(works)} methods work: reads, writes and streams by a path, of tables with the option `path`, and of views.",
+        "",
+    ]
     return "".join([page.split(BEGIN)[0], BEGIN, "\n".join(lines), END, page.split(END)[1]])
 
 

@@ -117,20 +117,20 @@ WAYS = {
         path=f"installed/{SITE}/spark_arrow_ipc",
     ),
     "a zip on both paths": Way(
-        says="$ PYTHONPATH=dist/spark_arrow_ipc.zip spark-submit --py-files dist/spark_arrow_ipc.zip job.py",
+        says="$ export PYTHONPATH=dist/spark_arrow_ipc.zip\n$ spark-submit --py-files dist/spark_arrow_ipc.zip job.py",
         arguments=("--py-files", "{zip}"),
         pythonpath="{zip}",
         path="spark_arrow_ipc.zip/spark_arrow_ipc",
     ),
     "the wheel on three paths": Way(
-        says="--conf spark.executorEnv.PYTHONPATH=$(basename $WHEEL)",
+        says="--conf spark.executorEnv.PYTHONPATH=$(basename $PYTHONPATH)",
         arguments=("--py-files", "{wheel}"),
         pythonpath="{wheel}",
         executor_pythonpath="{name}",
         path="{name}/spark_arrow_ipc",
     ),
     "a zip that is registered": Way(
-        says="$ spark-submit --py-files dist/spark_arrow_ipc.zip job.py",
+        says="the `.zip` in `--py-files` and one call are enough: `spark_arrow_ipc.register(spark)`",
         arguments=("--py-files", "{zip}"),
         path="spark_arrow_ipc.zip/spark_arrow_ipc",
         answer=NOT_FOUND,

@@ -1,4 +1,4 @@
-"""The record of mistakes is what the screen shows, each text is short, and the table of docs/mistakes.md is of the record."""
+"""The record of mistakes is what the screen shows, each text is short, and the table of docs/runbook.md is of the record."""
 
 import mistakes
 import pytest

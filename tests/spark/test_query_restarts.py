@@ -386,7 +386,7 @@ def test_the_error_has_the_words_and_the_query_goes_on(tmp_path, says):
 
 
 def test_every_error_of_the_page_is_made():
-    rows = re.findall(r"^\| `(.+?)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^- `(.+?)`[:,] ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(CASES) == sorted(rows)
 
 

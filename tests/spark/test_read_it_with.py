@@ -1,12 +1,13 @@
-"""The first program of docs/read_it_with.md writes what the others read (tests/test_read_it_with.py)."""
+"""The program at the end of docs/read_it_with.md writes what the others read (tests/test_read_it_with.py)."""
 
 import pyarrow as pa
-from read_it_with import PAGE, blocks, flights
+from read_it_with import FILES, blocks, flights
 
 
 def test_the_program_in_spark_writes_what_the_others_read(spark, tmp_path):
-    program, *_ = blocks(PAGE, "python")
-    exec(compile(program.replace('.save("', f'.save("{tmp_path}/'), "docs/read_it_with.md", "exec"), {"spark": spark})
+    (program,) = blocks(FILES, "python")
+    program = program.replace("save(name)", f"save(f'{tmp_path}/{{name}}')")
+    exec(compile(program, "docs/read_it_with.md", "exec"), {"spark": spark})
     found = pa.concat_tables(
         pa.ipc.open_file(str(path)).read_all() for path in (tmp_path / "uncompressed").glob("part-*")
     )

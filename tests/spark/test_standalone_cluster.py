@@ -1,4 +1,4 @@
-"""A standalone cluster as docs/deploy.md starts it, one master and two workers: reads, writes, functions, and a stream.
+"""A standalone cluster as conf/standalone.conf says, one master and two workers: reads, writes, functions, and a stream.
 
 ::
 

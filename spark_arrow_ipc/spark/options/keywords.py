@@ -67,7 +67,7 @@ class _ScanKeywords(TypedDict, total=False):
     missingColumns: Literal["null", "error"]
     """A column that a file lacks is `null` or an `error`; with `mergeSchema`, it is always null."""
     ignoreCorruptFiles: bool
-    """Skips the rest of a broken file, with a warning ([which rows](options.md#rows-that-ignorecorruptfiles-loses))."""
+    """Skips the rest of a broken file, with a warning ([which rows](reading.md#truncated-and-damaged-files))."""
     ignoreMissingFiles: bool
     """Skips a file that was deleted after it was listed, with a warning."""
     tensors: Literal["cells", "values"]
@@ -88,7 +88,7 @@ class CountKeywords(_ScanKeywords, total=False):
     metadataOnly: bool
     """Returns one row for each record batch, from headers only."""
     versionAsOf: int
-    """Reads a table as it was after the log entry of this number ([how to list them](writing.md#older-versions))."""
+    """Reads a table as it was after the log entry of this number ([how to list them](history.md#history))."""
     timestampAsOf: datetime | str
     """Reads a table as it was at this time, by the times of its log entries; zones as for `modifiedBefore`."""
     token: str

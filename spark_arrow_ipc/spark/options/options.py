@@ -3,6 +3,16 @@
 Nothing is guessed: an unknown option, an option of another side or use, and a value of the wrong kind are each an
 `OptionError` that suggests the right one. An absent option has the default of its attribute. `OPTIONS` is the
 table of all options: the errors and ``docs/options.md`` are printed from it.
+
+To add an option:
+
+1. Its declaration in ``read_options.py`` or ``write_options.py``, with Spark's name where Spark has the option. Operations
+   that ``applies=`` does not name refuse it (``tests/spark/options/test_applies.py``).
+2. Its effect: in ``dataset/`` if it concerns files, in ``spark/`` if it concerns what Spark sees.
+3. The tables of ``docs/options.md``, ``keywords.py`` and, for an option of reads, the table of restarts in
+   ``docs/streaming.md``; the failing tests say how.
+4. If it removes or changes rows, counts and extremes must not come from headers: set `answers` to None in
+   ``spark/read/reader.py``. No test can know that; compare ``count()`` with the rows of ``collect()``.
 """
 
 from __future__ import annotations

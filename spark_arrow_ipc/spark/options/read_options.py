@@ -160,7 +160,7 @@ class ReadOptions:
     )
     version_as_of: int | None = d.optional_count(
         "12",
-        "Reads a table as it was after the log entry of this number ([how to list them](writing.md#older-versions)).",
+        "Reads a table as it was after the log entry of this number ([how to list them](history.md#history)).",
         applies=Use.BATCH | Use.HEADERS | Use.COUNT,
     )
     timestamp_as_of: str | None = d.time(
@@ -198,7 +198,7 @@ class ReadOptions:
     )
     ignore_corrupt_files: bool = d.flag(
         "false",
-        "Skips the rest of a broken file, with a warning ([which rows](options.md#rows-that-ignorecorruptfiles-loses)).",
+        "Skips the rest of a broken file, with a warning ([which rows](reading.md#truncated-and-damaged-files)).",
         applies=Use.LISTED,
     )
     ignore_missing_files: bool = d.flag(
