@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from threading import Lock
 from typing import BinaryIO, ClassVar, Final, TypeAlias
+from weakref import WeakSet
 
 from spark_arrow_ipc.ipc.bytes.source import storage_options
 from spark_arrow_ipc.storage.byte_source import ByteSource, FileSource, open_named
@@ -27,40 +28,31 @@ _COPIED_NBYTES: Final = 1 << 20
 class WaitingBytes:
     """Bytes that follow other bytes not written yet: in memory, or if they are many in a temporary file."""
 
-    _lock: ClassVar = Lock()
-    _all_nbytes: ClassVar = 0  # in memory
+    _all: ClassVar[WeakSet[WaitingBytes]] = WeakSet()
+    _lock: ClassVar = Lock()  # threads may write files at once
 
     def __init__(self) -> None:
         self._file: BinaryIO = io.BytesIO()
-        self._in_memory_nbytes = 0
-        self._is_in_memory = True
+        self.is_in_memory = True
         self.nbytes = 0
+        with self._lock:
+            self._all.add(self)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append bytes."""
         with _advise_while_writing():
-            if self._is_in_memory and not self._reserve(len(data)):
+            if self.is_in_memory and not self._has_room(len(data)):
                 # A file without a name, so that nothing remains when the process is killed.
                 held, self._file = self._file, LOCAL.scratch_file(tempfile.gettempdir())
-                self._is_in_memory = False
+                self.is_in_memory = False
                 held.seek(0)
                 self._file.write(held.read())
-                self._release()
             self._file.write(data)
         self.nbytes += len(data)
 
-    def _reserve(self, nbytes: int) -> bool:
+    def _has_room(self, nbytes: int) -> bool:
         with self._lock:
-            has_room = WaitingBytes._all_nbytes + nbytes <= _IN_MEMORY_NBYTES
-            if has_room:
-                WaitingBytes._all_nbytes += nbytes
-                self._in_memory_nbytes += nbytes
-        return has_room
-
-    def _release(self) -> None:
-        with self._lock:
-            WaitingBytes._all_nbytes -= self._in_memory_nbytes
-            self._in_memory_nbytes = 0
+            return sum(each.nbytes for each in self._all if each.is_in_memory) + nbytes <= _IN_MEMORY_NBYTES
 
     def take(self) -> Iterator[bytes]:
         """Yield and drop all bytes, in pieces."""
@@ -73,11 +65,8 @@ class WaitingBytes:
 
     def close(self) -> None:
         """Drop the bytes."""
-        self._release()
+        self.is_in_memory = False
         discard(self._file)  # which ignores errors: closing may fail again on a full device
-
-    def __del__(self) -> None:
-        self.close()
 
 
 @contextmanager

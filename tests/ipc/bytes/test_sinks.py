@@ -10,6 +10,7 @@ import tempfile
 import tracemalloc
 import uuid
 from pathlib import Path
+from weakref import WeakSet
 
 import pytest
 
@@ -136,18 +137,17 @@ def test_many_bytes_wait_outside_of_memory():
 def test_all_files_of_a_process_share_the_memory(monkeypatch):
     """Also after one of them is written or dropped."""
     monkeypatch.setattr(sinks, "_IN_MEMORY_NBYTES", 100)
-    monkeypatch.setattr(WaitingBytes, "_all_nbytes", 0)
+    monkeypatch.setattr(WaitingBytes, "_all", WeakSet())
     first, second, third = WaitingBytes(), WaitingBytes(), WaitingBytes()
     for waiting, nbytes in ((first, 60), (second, 41), (third, 40), (first, 1), (second, 100)):
         waiting.write(bytes(nbytes))
-    assert [False, False, True] == [waiting._is_in_memory for waiting in (first, second, third)]
-    assert 40 == WaitingBytes._all_nbytes
+    assert [False, False, True] == [waiting.is_in_memory for waiting in (first, second, third)]
     assert [61, 141, 40] == [len(b"".join(waiting.take())) for waiting in (first, second, third)]
-    assert 0 == WaitingBytes._all_nbytes
-    lost = WaitingBytes()
-    lost.write(bytes(100))
-    del lost
-    assert 0 == WaitingBytes._all_nbytes
+    for _ in range(2):
+        next_one = WaitingBytes()
+        next_one.write(bytes(100))
+        assert next_one.is_in_memory
+        del next_one
 
 
 @pytest.mark.slow
