@@ -114,6 +114,14 @@ def numbers(values: npt.NDArray[Any], nulls: npt.NDArray[np.bool_] | None = None
     return pa.Array.from_buffers(type_, len(values), [validity, buffer])
 
 
+def view_values(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return the values of an array of fixed width, whatever they are for nulls, in the same memory."""
+    if not len(array):
+        return np.zeros(0, dtype)
+    # With a count, as buffers may be longer than their values, by any number of bytes.
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+
+
 def index_in(array: Array, values: Array) -> npt.NDArray[np.int32]:
     """Return the position in `values` of the value of each slot, -1 for nulls and for slots without one."""
     # Imported late: plans do without the kernels, which take 0.1 s to import.

@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_arrow_ipc.spark import bridge
+
 _MOST_RUNS: Final = 0.7
 """Rows are merged if the share of runs in them is at most this."""
 _SAMPLE_ROWS: Final = 4096
@@ -98,15 +100,14 @@ def _numbers(column: pa.Array) -> npt.NDArray[np.signedinteger] | None:
     """Return values as whole numbers in the order of the type; None if a type has none, or a value more than 64 bits."""
     type_ = column.type
     if pa.types.is_decimal128(type_):
-        words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)[column.offset : column.offset + len(column)]
+        words = bridge.view_values(column, np.dtype(("<i8", 2)))
         low, high = words[:, 0], words[:, 1]
         if column.null_count:  # a null may have any bytes
             valid = column.is_valid().to_numpy(zero_copy_only=False)
             low, high = low * valid, high * valid
         return low if np.array_equal(low >> 63, high) else None
     if pa.types.is_signed_integer(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_):
-        dtype = np.dtype(f"i{type_.byte_width}")
-        return np.frombuffer(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]
+        return bridge.view_values(column, np.dtype(f"i{type_.byte_width}"))
     return None
 
 

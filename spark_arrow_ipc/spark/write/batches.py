@@ -19,6 +19,7 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.kernels.compact import compact, mask_array
+from spark_arrow_ipc.arrow.kernels.slice import batch_nbytes
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import LimitError, SchemaMismatchError, error_context
@@ -95,12 +96,13 @@ class _Columns:
         return RecordBatch(self.schema, tuple(columns), batch.num_rows)
 
 
-def first_rows(batches: Iterator[RecordBatch], rows: int) -> Iterator[RecordBatch]:
-    """Yield batches up to a number of rows or more."""
+def first_rows(batches: Iterator[RecordBatch], rows: int, nbytes: int) -> Iterator[RecordBatch]:
+    """Yield batches up to a number of rows or of bytes, or more."""
     for batch in batches:
         yield batch
         rows -= batch.num_rows
-        if rows <= 0:
+        nbytes -= batch_nbytes(batch)
+        if rows <= 0 or nbytes <= 0:
             return
 
 

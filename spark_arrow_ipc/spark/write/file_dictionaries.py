@@ -34,6 +34,9 @@ from spark_arrow_ipc.spark.write.restore_values import restore
 SAMPLE_ROWS: Final = 65_536
 """Rows of a task that tell for which columns a dictionary pays: by default one record batch."""
 
+SAMPLE_NBYTES: Final = 64 << 20
+"""Bytes of a sample, which is in memory."""
+
 _LEAST_ROWS: Final = 1_000
 """In smaller samples a dictionary costs more than it saves."""
 
@@ -137,6 +140,7 @@ class FileEncoder:
         self._most_nbytes = most_nbytes
         self._columns: dict[str, _Column] = {}
         self._schema: Schema | None = None
+        self._most_rows: int | None = None  # of a record batch; None until a file ends for its values
 
     def begin(self) -> None:
         """Begin a new file."""
@@ -144,6 +148,9 @@ class FileEncoder:
 
     def encode(self, batch: RecordBatch) -> RecordBatch | None:
         """Return the first rows of a batch with dictionaries, all if the file has room; None if it must end before them."""
+        if self._most_rows is not None and batch.num_rows > self._most_rows:
+            # All rows of a large batch would be encoded again for each of the files that it fills.
+            batch = batch.slice(0, self._most_rows)
         fields = batch.schema.fields
         is_first = self._schema is None
         if is_first:
@@ -154,6 +161,7 @@ class FileEncoder:
             if field.name in self._columns
         }
         if any(column.is_full for column in self._columns.values()):
+            self._most_rows = SAMPLE_ROWS
             return self.encode(batch.slice(0, batch.num_rows // 2)) if is_first else None
         if not is_first and sum(column.nbytes for column in self._columns.values()) > self._most_nbytes:
             return None

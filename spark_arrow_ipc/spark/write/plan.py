@@ -36,6 +36,7 @@ from spark_arrow_ipc.spark.types import schema_pairs, spark_annotation
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import convert_batches, first_rows, session_time_zone
 from spark_arrow_ipc.spark.write.file_dictionaries import (
+    SAMPLE_NBYTES,
     SAMPLE_ROWS,
     FileDictionaries,
     can_encode,
@@ -100,7 +101,7 @@ class WritePlan:
         columns = self.columns
         if not columns.sampled:
             return rows, columns
-        sample = list(first_rows(rows, SAMPLE_ROWS))
+        sample = list(first_rows(rows, SAMPLE_ROWS, SAMPLE_NBYTES))
         if not any(batch.num_rows for batch in sample):
             return iter(()), columns
         names = {columns.schema.fields[i].name: i for i in columns.sampled}
@@ -170,22 +171,28 @@ class WritePlan:
         indices = {name: type_.index for name, type_ in agreed.pop()}
         return replace(self, columns=self.columns.with_dictionaries(indices))
 
-    def new_schema(self, check: SchemaCheck) -> NewSchema:
-        """Return the schema of the files for the commit."""
-        file_schema, names = self.file_schema, self.schema.names
+    def new_schema(self, check: SchemaCheck, *, adds_files: bool = True) -> NewSchema:
+        """Return the schema of the files for the commit; one that adds no files has the encodings of the table."""
+        names = self.schema.names
 
         def merge(existing: Schema, path: str) -> Schema:
-            if not self.has_encodings(existing, path):
+            plan = self if adds_files else self.follow(existing, path)
+            if not plan.has_encodings(existing, path):
+                followed = plan.follow(existing, path).columns.schema
+                (one, other) = next(
+                    pair for pair in zip(followed.fields, plan.columns.schema.fields, strict=True) if pair[0] != pair[1]
+                )
                 raise SchemaMismatchError(
-                    "the files that are there have a column as a dictionary that the new ones have plain, or the other way "
-                    "round; nothing is published, write again",
+                    expected=f"{one.type}, as in the table, whose first job has decided on the encoding meanwhile",
+                    found=f"{other.type}; nothing is published, write again",
                     path=path,
+                    field_path=one.name,
                 )
             return merge_with_existing(
-                file_schema, existing, path, check, partition_names=names, keeps_types=self.keeps_types
+                plan.file_schema, existing, path, check, partition_names=names, keeps_types=self.keeps_types
             )
 
-        return NewSchema(file_schema, self.columns.schema, merge)
+        return NewSchema(self.file_schema, self.columns.schema, merge)
 
     @property
     def file_schema(self) -> Schema:

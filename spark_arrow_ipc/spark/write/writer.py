@@ -8,7 +8,7 @@ How the streaming writer works
 2. The log entry of a batch names the query and the batch, and such a batch is not committed again: after a restart a query
    repeats its last batch if it does not know of the commit. Earlier attempts of the query then expire.
 3. Other jobs may add columns while a query runs for months. When the writer is sent to the tasks of a batch, it reads the
-   newest log entry, and tasks write the additional columns (`WritePlan.widen`); their reports have the schema.
+   newest log entry, and tasks write the additional columns (`WritePlan.beside`); their reports have the schema.
 """
 
 from __future__ import annotations
@@ -318,7 +318,8 @@ class ArrowIpcStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  
         plan = self._plan if first.grown is None else plan_write(first.grown, self._options)
         outputs = [message.output if isinstance(message, ArrowIpcStreamMessage) else None for message in messages]
         plan = plan.settle(outputs)
-        schema = plan.new_schema(check)
+        # A batch without rows adds no file, unless it is the first one.
+        schema = plan.new_schema(check, adds_files=any(output is not None and output.files for output in outputs))
 
         def check_existing(existing: Schema, path: str) -> None:
             schema.beside(existing, path)  # raises if the batch may not lack columns that others added

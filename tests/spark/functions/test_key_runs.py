@@ -83,6 +83,14 @@ def test_runs_have_the_sums_of_their_rows(keys, function, values, rows, cut):
     assert 2 * len(grouped(table, function)) == again.num_rows  # partial rows with and without runs are of one schema
 
 
+@pytest.mark.parametrize("type_", [pa.int64(), pa.decimal128(38, 0)], ids=str)
+def test_buffers_may_be_longer_than_their_values(type_):
+    data = pa.array([3, 4, 5, 6], type_).buffers()[1].to_pybytes() + b"x" * 9
+    values = pa.Array.from_buffers(type_, 4, [None, pa.py_buffer(data)])
+    merged = merge_runs(pa.table({"k0": [1, 1, 1], "a0": values[1:]}), 1, ["sum"])
+    assert [15] == [int(value) for value in merged["a0"].to_pylist()]
+
+
 def test_runs_end_where_any_key_changes():
     keys = {"k0": [1, 1, 1, 2, 2, 2, 2, 2], "k1": ["a", "a", "b", "b", "b", "b", "b", "b"]}
     merged = merge_runs(pa.table({**keys, "a0": [1] * 8, "a1": range(8)}), 2, ["sum", "max"])

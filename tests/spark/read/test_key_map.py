@@ -52,9 +52,19 @@ def test_many_keys_far_apart_are_found(span):
     assert pc.is_in(array, value_set=pa.array(keys)).equals(key_map(keys.tolist(), pa.int64())(array))
 
 
+def test_a_buffer_may_be_longer_than_its_values():
+    data = np.array([1, 2, 3], np.int64).tobytes() + b"x"
+    array = pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(data)])
+    array.validate(full=True)
+    assert [True, False, True] == key_map([1, 3], pa.int64())(array).to_pylist()
+    assert [False, True] == key_map([1, 3], pa.int64())(array[1:]).to_pylist()
+
+
 LARGE = [
-    ("bits at the limit", [0, 2**27 - 1], pa.int64(), True),
-    ("a bit more", [0, 2**27], pa.int64(), False),
+    ("two keys in a small map", [0, 2**20 - 1], pa.int64(), True),
+    ("two keys further apart", [0, 2**20], pa.int64(), False),
+    ("many keys at the limit", list(range(0, 2**27, 2**13)), pa.int64(), True),
+    ("a bit more", [*range(0, 2**27, 2**13), 2**27], pa.int64(), False),
     ("all of 64 bits", [-(2**63), 2**63 - 1], pa.int64(), False),
     ("text", [b"a"], pa.binary(), False),
     ("floats", [1.0], pa.float64(), False),

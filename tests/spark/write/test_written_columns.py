@@ -249,7 +249,9 @@ def test_batches_of_a_stream_follow_its_first_one(tmp_path, monkeypatch, word):
         plan().commit([own.write(iter([batch(texts)])) for texts in tasks], number)
 
     write(0, FEW, MANY)
-    write(1, MANY)
-    write(2, MANY, FEW)
+    write(1, [])
+    write(2, MANY)
+    write(3, [], [])
+    write(4, MANY, FEW)
     assert ({"s", "n"} if word == "all" else set()) == encodings(tmp_path)
     assert sorted(2 * FEW + 3 * MANY) == rows(tmp_path)
