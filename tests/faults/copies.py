@@ -100,7 +100,7 @@ def copy_slowly(source, target, rng):
     for path in paths:
         if rng.random() < 0.1:
             time.sleep(rng.random() * 0.2)
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, IsADirectoryError):  # it may be gone, or be back, between two calls
             if path.is_dir():
                 copy_slowly(path, target / path.name, rng)
             else:
