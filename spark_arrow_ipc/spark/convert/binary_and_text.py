@@ -222,9 +222,7 @@ def _rfc3339(array: Array, offsets_of: Conversion, mask: Mask, site: Site) -> pa
     per_second = moments.type.unit.per_second
     seconds, parts = np.divmod(data(moments, np.int64), per_second)
     offsets_array = offsets_of.convert(encoded, mask)
-    minutes = np.frombuffer(offsets_array.buffers()[1] or b"", np.int16)[
-        offsets_array.offset : offsets_array.offset + len(offsets_array)
-    ].astype(np.int64)
+    minutes = bridge.view_values(offsets_array, np.dtype(np.int16)).astype(np.int64)
     if offsets_array.null_count:  # a missing offset counts as UTC
         minutes = np.where(offsets_array.is_valid().to_numpy(zero_copy_only=False), minutes, 0)
     first, last = _YEARS_OF_FOUR_DIGITS

@@ -133,10 +133,8 @@ def check_steps(conversion: Conversion, target: s.DayTimeIntervalType | s.TimeTy
 
     def convert(array: Array, live: Mask) -> pa.Array:
         converted = conversion.convert(array, live)
-        if not len(converted):
-            return converted  # it may lack the buffer
         # numpy, because a task without a predicate does not import pyarrow's kernels.
-        counts = np.frombuffer(converted.buffers()[1], np.int64)[converted.offset : converted.offset + len(converted)]
+        counts = bridge.view_values(converted, np.dtype(np.int64))
         slot = first_seen(counts % unit != 0, array, live)
         if slot is not None:
             raise UnsupportedError(

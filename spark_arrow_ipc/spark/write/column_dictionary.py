@@ -37,7 +37,7 @@ _MOST_RANGE: Final = 1 << 17
 _MOST_SOUGHT: Final = 1 << 16
 """Most values that are hashed for each batch."""
 
-_MOST_DIGITS: Final = 18
+MOST_DIGITS: Final = 18
 """Digits of the decimals that a 64-bit word holds."""
 
 
@@ -218,7 +218,7 @@ def _array_of(words: npt.NDArray[np.int64]) -> Array:
 
 
 def _decimals(type_: t.Decimal) -> _Values:
-    return _Words(type_) if type_.bit_width <= 128 and type_.precision <= _MOST_DIGITS else _Hashed(type_)
+    return _Words(type_) if type_.bit_width <= 128 and type_.precision <= MOST_DIGITS else _Hashed(type_)
 
 
 _KINDS: Final[Mapping[type[t.DataType], Callable[[Any], _Values]]] = {

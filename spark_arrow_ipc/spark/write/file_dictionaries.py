@@ -27,7 +27,7 @@ from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
 from spark_arrow_ipc.spark.options.values import DictionaryColumns
-from spark_arrow_ipc.spark.write.column_dictionary import ColumnDictionary, Mask, Positions
+from spark_arrow_ipc.spark.write.column_dictionary import MOST_DIGITS, ColumnDictionary, Mask, Positions
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
 from spark_arrow_ipc.spark.write.restore_values import restore
 
@@ -61,15 +61,13 @@ _LEAST_INDEX_BITS: Final = 16
 
 _WORDS: Final = (t.Date, t.Timestamp, t.FloatingPoint, t.Duration, t.Time)
 
-_MOST_DIGITS: Final = 18
-
 _SAMPLED: Final[Mapping[DictionaryColumns, Callable[[t.DataType], bool]]] = {
     DictionaryColumns.NONE: lambda _: False,
     DictionaryColumns.AUTO: lambda type_: isinstance(type_, t.Utf8 | t.Binary),
     DictionaryColumns.ALL: lambda type_: (
         isinstance(type_, (t.Utf8, t.Binary, *_WORDS))
         or (isinstance(type_, t.Int) and type_.bit_width > _LEAST_INDEX_BITS)
-        or (isinstance(type_, t.Decimal) and type_.precision <= _MOST_DIGITS)
+        or (isinstance(type_, t.Decimal) and type_.precision <= MOST_DIGITS)
     ),
 }
 """By word of ``dictionaryColumns``: tells whether columns of a type are sampled."""

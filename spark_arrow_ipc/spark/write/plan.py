@@ -176,20 +176,17 @@ class WritePlan:
         names = self.schema.names
 
         def merge(existing: Schema, path: str) -> Schema:
-            plan = self if adds_files else self.follow(existing, path)
-            if not plan.has_encodings(existing, path):
-                followed = plan.follow(existing, path).columns.schema
-                (one, other) = next(
-                    pair for pair in zip(followed.fields, plan.columns.schema.fields, strict=True) if pair[0] != pair[1]
-                )
-                raise SchemaMismatchError(
-                    expected=f"{one.type}, as in the table, whose first job has decided on the encoding meanwhile",
-                    found=f"{other.type}; nothing is published, write again",
-                    path=path,
-                    field_path=one.name,
-                )
+            followed = self.follow(existing, path)
+            for expected, found in zip(followed.columns.schema.fields, self.columns.schema.fields, strict=True):
+                if adds_files and expected.type != found.type:
+                    raise SchemaMismatchError(
+                        expected=f"{expected.type}, as in the table, whose first job has decided on the encoding meanwhile",
+                        found=f"{found.type}; nothing is published, write again",
+                        path=path,
+                        field_path=found.name,
+                    )
             return merge_with_existing(
-                plan.file_schema, existing, path, check, partition_names=names, keeps_types=self.keeps_types
+                followed.file_schema, existing, path, check, partition_names=names, keeps_types=self.keeps_types
             )
 
         return NewSchema(self.file_schema, self.columns.schema, merge)
