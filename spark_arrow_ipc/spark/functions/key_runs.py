@@ -45,7 +45,7 @@ def merge_runs(table: pa.Table, num_keys: int, functions: Sequence[str]) -> pa.T
         if values is None:
             return table
         merged.append(values)
-    first = pa.array(starts)
+    first = bridge.numbers(starts)
     return pa.Table.from_arrays([*(key.take(first) for key in keys), *merged], table.column_names)
 
 
@@ -85,7 +85,7 @@ def _reduce(column: pa.Array, starts: npt.NDArray[np.int64], function: str) -> p
     absent = None if valid is None else ~np.logical_or.reduceat(valid, starts)
     if pa.types.is_decimal(column.type):
         return _decimals(result, absent, column.type)
-    numbers = pa.array(result, mask=absent)
+    numbers = bridge.numbers(result, absent)
     return numbers if function == "sum" else numbers.view(column.type)
 
 

@@ -43,7 +43,7 @@ def key_map(keys: Sequence[Any], type_: pa.DataType) -> Callable[[pa.Array], pa.
         values = bridge.view_values(array, narrow)
         # Differences wrap, so that a value below the first key is beyond the last one: there the bit is 0.
         positions = (values.astype(wide, copy=False) - first).view(f"u{wide.itemsize}")
-        return bits.take(pa.array(np.minimum(positions, size)))
+        return bits.take(bridge.numbers(np.minimum(positions, size)))
 
     return look_up
 
