@@ -52,10 +52,12 @@ def sql_session(session):
 
 
 def scans(frame):
-    """Return the descriptions of a frame's scans, as `explain` shows them."""
+    """Return the descriptions of a frame's scans, as `explain` shows them, without their paths."""
     plan = frame._jdf.queryExecution().executedPlan().toString()
     return [
-        line.partition("] ")[2].partition(" RuntimeFilters")[0] for line in plan.splitlines() if "BatchScan" in line
+        line.partition("] ")[2].partition(" RuntimeFilters")[0].partition(", path ")[0]
+        for line in plan.splitlines()
+        if "BatchScan" in line
     ]
 
 

@@ -206,6 +206,21 @@ def test_a_table_of_a_server_has_no_size_and_is_not_broadcast(pushed, tmp_path):
         assert frame.count() == 100
 
 
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"path": "/data/t"}, "/data/t"),
+        ({"paths": '["/data/t", "/data/u"]'}, '["/data/t", "/data/u"]'),
+        ({"path": "s3://me:secret/1@bucket/t"}, "s3://***@bucket/t"),
+        ({"paths": '["s3://secret@bucket/t", "s3://b/t"]'}, '["s3://***@bucket/t", "s3://b/t"]'),
+    ],
+)
+def test_explain_shows_the_paths_and_no_secrets(pushed, options, shown):
+    frame = pushed.read.format("arrowipc").schema("k INT").options(**options).load()
+    description = frame._jdf.queryExecution().optimizedPlan().scan().description()
+    assert description == f"arrowipc [k], path {shown}"
+
+
 def test_a_table_of_record_batches_has_fewer_columns(pushed, folder, without):
     pushed.read.format("arrowipc").option("metadataOnly", "true").load(folder).createOrReplaceTempView("blocks")
     sql = "SELECT sum(rows) FROM blocks WHERE rows > 0"

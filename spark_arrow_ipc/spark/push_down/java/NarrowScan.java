@@ -83,7 +83,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     if (aggregates != null) text.append(" aggregated ").append(aggregates.request.toString());
     for (int i = 0; i < conjuncts.shown.size(); i++) text.append(i == 0 ? " where " : " AND ").append(conjuncts.shown.get(i));
     if (limit >= 0) text.append(" limit ").append(limit);
-    return text.toString();
+    return text.append(SourceTable.describePath(options)).toString();
   }
 
   /** The input partitions of the frame that may have rows of this scan. */

@@ -143,6 +143,12 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
     return path.startsWith("file:/") ? path.substring(path.startsWith("file:///") ? 7 : 5) : path;
   }
 
+  /** What `explain` shows of the files: their path or paths, without the names and passwords that a URL may have. */
+  static String describePath(CaseInsensitiveStringMap options) {
+    String paths = (String) options.getOrDefault("path", options.get("paths"));
+    return paths == null ? "" : ", path " + paths.replaceAll("(?<=://)[^\\s\",]*@", "***@");
+  }
+
   /** The options of the first read that is planned; null before one. */
   CaseInsensitiveStringMap read() { return read; }
 

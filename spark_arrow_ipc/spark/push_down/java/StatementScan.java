@@ -43,7 +43,7 @@ public class StatementScan implements Scan, SupportsRuntimeV2Filtering {
   }
 
   public StructType readSchema() { return schema; }
-  public String description() { return "arrowipc [" + String.join(", ", schema.fieldNames()) + "] of files with rows that match"; }
+  public String description() { return "arrowipc [" + String.join(", ", schema.fieldNames()) + "] of files with rows that match" + SourceTable.describePath(options); }
   public Scan.ColumnarSupportMode columnarSupportMode() { return mode; }
 
   /** Spark runs a query that finds files with rows that match, if there is an attribute to filter them by. */
