@@ -35,6 +35,7 @@ def compiled(monkeypatch):
     return calls
 
 
+@pytest.mark.slow
 def test_two_compilations_have_the_same_bytes(monkeypatch, tmp_path):
     """Of the sources themselves, by the Janino of the installed Spark."""
     contents = []
