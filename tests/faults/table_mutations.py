@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = "tests/programs/table_machine.py"
 TESTS = tuple(
     f"tests/table/test_{name}.py"
-    for name in ("transaction", "closing", "lost", "rules", "log", "power_loss", "failpoints")
+    for name in ("transaction", "closing", "checks", "rules", "log", "power_loss", "failpoints")
 )
 
 
@@ -236,7 +236,8 @@ def find_by_tests(folder):
     options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-m", "not nightly", "-k", "not schedules"]
     command = [sys.executable, "-m", "pytest", *options, *TESTS]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    assert done.returncode in {0, 1}, done.stdout + done.stderr  # else no test ran
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return failed[0].partition("::")[2].partition(" - ")[0] if failed else None
 
 

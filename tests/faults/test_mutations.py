@@ -18,6 +18,10 @@ def test_a_mutation_takes_out_what_is_there(mutation):
     compile(changed, mutation.module, "exec")
 
 
+def test_the_directed_tests_are_there():
+    assert [] == [name for name in table_mutations.TESTS if not (table_mutations.ROOT / name).is_file()]
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["the fence", "names are synced"])
 def test_a_rule_that_is_taken_out_is_missed(monkeypatch, name):
