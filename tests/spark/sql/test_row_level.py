@@ -224,6 +224,7 @@ MEANWHILE = {
     ),
     "an insert that reads": ("INSERT INTO {t} " + SLOWLY.replace("SELECT id", "SELECT id + 1000"), "INSERT INTO {t} VALUES (50, 'z', 1.0, 1)", False),
     "an overwrite that reads": ("INSERT OVERWRITE {t} " + SLOWLY, "INSERT INTO {t} VALUES (50, 'z', 1.0, 1)", False),
+    "an overwrite that reads by another text of the path": ("INSERT OVERWRITE {t} " + SLOWLY.replace("{t}", "{same}"), "INSERT INTO {t} VALUES (50, 'z', 1.0, 1)", False),
     "a replacement that reads": ("CREATE OR REPLACE TABLE {t} AS " + SLOWLY, "INSERT INTO {t} VALUES (50, 'z', 1.0, 1)", False),
     "an overwrite that does not read": ("INSERT OVERWRITE {t} " + SLOWLY.replace("{t}", "source"), "INSERT INTO {t} VALUES (50, 'z', 1.0, 1)", True),
     "two merges that only insert": (INSERTS, INSERTS.replace("slow(s.s)", "s.s"), False),
@@ -235,6 +236,7 @@ def test_two_statements_at_once(sql, tmp_path, slow, other, are_both):
     save(sql, tmp_path / "lake")
     sql.createDataFrame([SOURCE[0], SOURCE[2]], COLUMNS).createOrReplaceTempView("source")
     begun, gate, table, errors = tmp_path / "begun", tmp_path / "gate", f"arrowipc.`{tmp_path}/lake`", []
+    same = f"arrowipc.`file://{tmp_path}//lake/`"
 
     def wait(text):
         begun.touch()
@@ -244,12 +246,12 @@ def test_two_statements_at_once(sql, tmp_path, slow, other, are_both):
 
     def run():
         try:
-            sql.sql(slow.format(t=table))
+            sql.sql(slow.format(t=table, same=same))
         except Exception as error:  # noqa: BLE001 - of any statement
             errors.append(str(error))
 
     sql.udf.register("slow", wait)
-    sql.table(table), sql.sql("SHOW TABLES")  # only this thread finds the classes of catalogs
+    sql.table(table), sql.table(same), sql.sql("SHOW TABLES")  # only this thread finds the classes of catalogs
     thread = threading.Thread(target=run)
     thread.start()
     try:

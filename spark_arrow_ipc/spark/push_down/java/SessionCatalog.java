@@ -6,7 +6,6 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
@@ -254,7 +253,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
         if (!Objects.equals(formerOptions.get(option), newOptions.get(option))) throw refusal("the option " + option + " would change"); // a value may be a secret
       }
       Object location = properties.get(TableCatalog.PROP_LOCATION);
-      if (location != null) check("location", path(table.properties().get(TableCatalog.PROP_LOCATION)), path(location));
+      if (location != null) check("location", SourceTable.canonicalPath(table.properties().get(TableCatalog.PROP_LOCATION)), SourceTable.canonicalPath(location));
       for (Iterator i = properties.keySet().iterator(); i.hasNext();) {
         String name = (String) i.next();
         boolean isChosen = !name.startsWith(TableCatalog.OPTION_PREFIX) && !properties.containsKey(TableCatalog.OPTION_PREFIX + name);
@@ -301,12 +300,6 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       Map options = new TreeMap(Source.optionsOfCatalog(properties));
       options.remove("path");
       return options;
-    }
-
-    /** A path of a disk has a scheme, or none. */
-    private static String path(Object location) {
-      String path = new Path(String.valueOf(location)).toString();
-      return path.startsWith("file:/") ? path.substring(5) : path;
     }
 
     public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {

@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SaveMode;
@@ -138,9 +139,17 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
     return this;
   }
 
-  String path() {
-    String path = String.valueOf(options.get("path"));
-    return path.startsWith("file:/") ? path.substring(path.startsWith("file:///") ? 7 : 5) : path;
+  String path() { return canonicalPath(options.get("path")); }
+
+  /** One text of all that name a path: one of a disk has a scheme, or none, and slashes may be double or at the end. */
+  static String canonicalPath(Object path) {
+    String text = String.valueOf(path);
+    try {
+      text = new Path(text).toString();
+    } catch (IllegalArgumentException error) {
+      // Such as no text at all: it is compared as it is.
+    }
+    return text.startsWith("file:/") ? text.substring(5) : text;
   }
 
   /** What `explain` shows of the files: their path or paths, without the names and passwords that a URL may have. */
