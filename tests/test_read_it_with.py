@@ -197,7 +197,7 @@ def test_javascript_without_a_codec_says_what_the_page_says(codec, folder, tmp_p
     assert ([], True) == (out, words in err) if codec else (["500"], "") == (out, err)
 
 
-@pytest.mark.one_in(3, "exhaustive")
+@pytest.mark.one_in(3)
 @pytest.mark.slow
 def test_the_program_in_java(folder, tmp_path):
     pyspark = importlib.util.find_spec("pyspark")

@@ -97,7 +97,7 @@ def answers(tmp_path_factory):
     return json.loads(program.stdout.splitlines()[-1])
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_sparks_lines_run(answers):
     assert [["AA", 61.0]] == answers["written"]
     assert [{"carrier": "AA", "dep_delay": 61.0}] == answers["lake"]

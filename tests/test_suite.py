@@ -46,6 +46,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "most", "status"), [c[1:] for c in RUNS], ids=[c[0] for c in RUNS])
 def test_a_default_run_fails_where_it_takes_more_than_its_budget(options, most, status, monkeypatch):

@@ -105,7 +105,7 @@ def test_most_of_them_do_come_back():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("through", THROUGH)
+@pytest.mark.parametrize("through", ["pyarrow", pytest.param("nanoarrow", marks=pytest.mark.nightly)])
 def test_the_corpus_there_and_back(through):
     """All `ok` files of the corpus; buffers keep their addresses where they are neither compressed nor swapped, which ours are when they are read."""
     if corpus.root() is None:

@@ -32,7 +32,7 @@ def test_strategies_are_total():
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(8, "exhaustive")
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("cls", CLASSES)
 @given(st.data())
 def test_drawn_array_is_sound_and_equal_to_itself(cls, data):

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import small
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_every_contender_of_every_case_runs(monkeypatch, tmp_path):
     for name in ("FILES", "TINY_BATCHES", "WIDE_BATCHES", "LARGE_BATCHES"):
         monkeypatch.setattr(small, name, 2)

@@ -24,8 +24,8 @@ def run(*arguments, folder):
     return json.loads(answer.stdout)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("how", [*STORAGES, pytest.param(("--server", "seaweedfs"), marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", [(), ("--copies",), ("--server", "seaweedfs")], ids=["renames", "copies", "seaweedfs"])
 def test_killed_at_every_edge_in_every_mode(tmp_path, how):
     """All edges but one for each mode, and three of a process that ends a job, in two ways and two modes."""
     seen = run("--steps", *how, folder=tmp_path)["steps"]

@@ -83,7 +83,7 @@ def test_summary(found, capsys):
         print("", *(f"{count:>6,}  {reason}" for reason, count in counts.most_common()), sep="\n")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_every_value_of_a_byte_is_refused_or_read_alike():
     """A sample; `python tests/programs/differential.py --every-value --exhaustive` runs all 2.6 million."""
     cases = differential.cases_of_every_value()

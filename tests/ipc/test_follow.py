@@ -66,7 +66,7 @@ def _next_message(reader):
         return None
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.no_cover
 def test_every_cut_gives_the_whole_batches_and_the_rest_once_it_is_there(tmp_path):
     path = tmp_path / "growing.arrows"

@@ -67,24 +67,29 @@ import mistakes
 (folder := Path(path, "mistakes")).mkdir()
 told["mistakes"] = mistakes.make(spark, folder, connect=True)
 import spark_methods
-(folder := Path(path, "methods")).mkdir()
-spark_methods.prepare(folder)
-told["methods"] = {name: spark_methods.outcome(method, spark, folder) for name, method in spark_methods.here().items()}
+def outcomes(name):
+    (folder := Path(path, name)).mkdir()
+    spark_methods.prepare(folder)
+    return {name: spark_methods.outcome(method, spark, folder) for name, method in spark_methods.here().items()}
+told["methods"] = outcomes("methods") if "without the jar" in sys.argv else {}
 from spark_arrow_ipc import register
 register(spark)
 told["setting"] = spark.conf.get("spark.sql.execution.arrow.maxBytesPerBatch")
 told["hidden"] = spark.conf.get("spark.sql.redaction.options.regex")
 # The server has made the jar, and the session has it.
-(folder := Path(path, "with the jar")).mkdir()
-spark_methods.prepare(folder)
-told["methods with the jar"] = {name: spark_methods.outcome(method, spark, folder) for name, method in spark_methods.here().items()}
+told["methods with the jar"] = outcomes("with the jar")
 print(json.dumps(told))
 spark.stop()
 """
 
 
 @pytest.mark.exhaustive
-def test_a_connect_client_reads_and_writes(tmp_path):
+@pytest.mark.parametrize(
+    "methods_too",
+    [(), pytest.param(("without the jar",), marks=pytest.mark.nightly)],
+    ids=["the jar", "also without it"],
+)
+def test_a_connect_client_reads_and_writes(tmp_path, methods_too):
     arrow_files.write(
         tmp_path / "in" / "1.arrow", pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", None, "z"]})
     )
@@ -97,7 +102,7 @@ def test_a_connect_client_reads_and_writes(tmp_path):
     environment["PYSPARK_SUBMIT_ARGS"] = quick_jvm.SUBMIT_ARGS
     environment["SPARK_TESTING"] = "1"  # the server takes a free port, and the client asks for it
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        [sys.executable, "-c", PROGRAM, str(tmp_path), *methods_too],
         cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]

@@ -375,7 +375,7 @@ def test_random_schedules_violate_nothing(kind, scene):
         assert table_machine.run(kind, scene, seed)[1] is None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["disk", "store"])
 @pytest.mark.parametrize("scene", table_machine.SCENES)
 def test_many_random_schedules_violate_nothing(kind, scene):

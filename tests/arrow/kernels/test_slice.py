@@ -33,7 +33,7 @@ TEXTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(4, "exhaustive")
+@pytest.mark.one_in(4)
 @pytest.mark.no_cover
 @pytest.mark.parametrize("max_nbytes", [1, 50, 1000, 10_000, 100_000, 10**9])
 @pytest.mark.parametrize("name", TEXTS)

@@ -93,7 +93,7 @@ def test_which_columns():
     assert len(list(leaves(Schema.of([t.field("a", t.int8), t.field("a", t.int8)])))) == 0
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_auto_is_bounded_by_the_size_of_the_file():
     schema = Schema.of([t.field(f"c{i}", t.utf8) for i in range(30)])
     batch = RecordBatch.from_pylist([{f"c{i}": "x" * 64 for i in range(30)}], schema)

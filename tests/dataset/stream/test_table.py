@@ -614,7 +614,7 @@ def test_a_time_before_the_oldest_retained_entry_is_an_error(dated, seconds, bat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("publishing", ["renames", "copies"])
+@pytest.mark.parametrize("publishing", ["copies", pytest.param("renames", marks=pytest.mark.nightly)])
 def test_nothing_is_lost_or_doubled_whatever_dies(publishing):
     """`python tests/faults/table_simulation.py --trials 1000` tries longer."""
     found = run(15, publishing=publishing)

@@ -191,7 +191,7 @@ def test_batches_that_wait_in_a_file_are_those_in_memory(monkeypatch, most, alig
     assert read_by_pyarrow(expected)["d"].to_pylist() == ["a", "b", "b", "a", "a", "c", "a"]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @given(unified_tables.tables())
 @settings(max_examples=3_000 if strategies.PROFILE == "long" else 60)
 def test_what_is_unified_is_what_was_given(batches):

@@ -166,7 +166,7 @@ def test_readers_of_one_schema_share_it_and_its_plans():
     assert [1, 1] == [len(messages[0].plans), len(messages[2].plans)]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_what_is_kept_has_a_bound():
     for i in range(12):
         both(footer_of_pyarrow(1, pa.schema([(f"column number {i} {j}", pa.int8()) for j in range(7_000)])))

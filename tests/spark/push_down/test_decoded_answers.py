@@ -122,7 +122,7 @@ def reads_parts(options):
     return options.get("extensionTypes") == "storage" or options.get("timestampsWithOffset") == "struct"
 
 
-@pytest.mark.one_in(3, "exhaustive")
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_counts_and_extremes_are_those_of_rows(pushed, sound, options):
     named = {f"n{i}": f"count(`{name}`)" for i, name in enumerate(SOUND)}

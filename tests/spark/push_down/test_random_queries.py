@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "tests" / "programs" / "random_queries.py"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 def test_answers_are_those_of_parquet():
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, str(PROGRAM), "--queries", "12", "--seed", "2"]

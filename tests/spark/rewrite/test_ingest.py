@@ -227,7 +227,7 @@ def test_a_batch_that_is_run_again_is_committed_once(spark, tmp_path):
     assert ids(0, 1) == sorted(published(tmp_path / "out")["id"].to_pylist())
 
 
-@pytest.mark.one_in(2, "exhaustive")
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("later", [1, 2])
 def test_a_checkpoint_that_is_older_than_the_target_is_refused(spark, tmp_path, later):
     drop(tmp_path / "in", 0)
