@@ -11,7 +11,7 @@ import copies
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(3, marks=pytest.mark.exhaustive), pytest.param(100, marks=pytest.mark.nightly)]
+    "number", [pytest.param(4, marks=pytest.mark.exhaustive), pytest.param(100, marks=pytest.mark.nightly)]
 )
 def test_a_copy_is_one_state_or_fsck_says_that_it_is_not(number):
     counts = copies.run(number, seed=number, seconds=900)
