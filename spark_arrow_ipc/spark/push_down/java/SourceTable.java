@@ -83,6 +83,9 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
     if (!isWrittenByV2) capabilities.remove(TableCapability.BATCH_WRITE); // Spark then calls Source.createRelation
     capabilities.add(TableCapability.OVERWRITE_BY_FILTER); // of partitions; `Writing` refuses others
     capabilities.add(TableCapability.OVERWRITE_DYNAMIC);
+    // Spark may read the table once for several subqueries: a scan of more columns has the same rows, as all have one listing.
+    TableCapability[] known = TableCapability.values();
+    for (int i = 0; i < known.length; i++) if (known[i].name().equals("SCAN_MERGING")) capabilities.add(known[i]); // since Spark 4.3
     return capabilities;
   }
 
