@@ -32,15 +32,15 @@ class _ScanKeywords(TypedDict, total=False):
     """Spark has microseconds: `floor` rounds down (a Date64 to its day), `error` refuses what would be rounded, `long`
     returns the stored integer."""
     times: Literal["noted", "interval", "time", "long"]
-    """Reads a time of day as `time` (computing with it needs `spark.sql.timeType.enabled`), `interval` since midnight,
-    or `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as `interval`."""
+    """Reads a time of day as `time` (to compute with it, set `spark.sql.timeType.enabled`), as `interval` since
+    midnight, or as `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as
+    `interval`."""
     extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]
     """`convert` reads arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and arrow.parquet.variant as
     Spark types; `tensor` also tensors as structs, `geometry` also [GEOMETRY and GEOGRAPHY](types.md#geometries). `all`
     converts all of these, `storage` none."""
     timestampsWithOffset: Literal["timestamp", "string", "struct"]
-    """Reads arrow.timestamp_with_offset as `timestamp` (the instant), `string` (ISO 8601 with the offset) or `struct`
-    (the instant, and the offset in minutes)."""
+    """Reads arrow.timestamp_with_offset as an instant, as ISO 8601 with the offset, or as both parts."""
     vectors: Literal["array", "binary"]
     """Reads lists of integers or floats as `array`, or as `binary`: the little-endian numbers, which reach Spark [in
     less than half the time](functions.md#vectors)."""
@@ -167,7 +167,7 @@ class _FileKeywords(TypedDict, total=False):
     """The compression of buffers ([when `lz4` is better](writing.md#compression)). `ipcFormat=stream` defaults to
     `lz4`."""
     compressionLevel: int
-    """The level of `compression`; by default 1 for `zstd`, and the fast mode, 0, for `lz4`."""
+    """The level of `compression`; by default 1 for `zstd`, 0 for `lz4`."""
     recordBatchRows: int
     """The most rows in a record batch, which has about 64 MiB at most."""
     ipcFormat: Literal["file", "stream"]
@@ -201,8 +201,8 @@ class _FileKeywords(TypedDict, total=False):
     """How long the table [retains](history.md#retention) log entries and removed files, until a job sets another
     value."""
     restoreTypes: bool
-    """Writes columns with the Arrow types that they were read from; anything that cannot be restored exactly is an
-    error ([types.md](types.md#back-to-the-types-that-were-read))."""
+    """Writes columns with the Arrow types that they were read from, or fails
+    ([types.md](types.md#back-to-the-types-that-were-read))."""
 
 
 class WriteStreamKeywords(_FileKeywords, total=False):
@@ -227,8 +227,7 @@ class WriteKeywords(WriteStreamKeywords, total=False):
     commitToken: str
     """Identifies the job: if the token is among the newest 1,000 of the table, the job writes nothing and succeeds."""
     layout: Literal["plain", "huggingface"]
-    """`huggingface` writes a directory that `datasets.load_from_disk` opens
-    ([howto/huggingface.md](howto/huggingface.md)); `compression` then defaults to none and `restoreTypes` to true."""
+    """`huggingface` writes [a directory that `datasets.load_from_disk` opens](howto/huggingface.md)."""
 
 
 class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
@@ -241,8 +240,7 @@ class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
     commitToken: str
     """Identifies the job: if the token is among the newest 1,000 of the table, the job writes nothing and succeeds."""
     layout: Literal["plain", "huggingface"]
-    """`huggingface` writes a directory that `datasets.load_from_disk` opens
-    ([howto/huggingface.md](howto/huggingface.md)); `compression` then defaults to none and `restoreTypes` to true."""
+    """`huggingface` writes [a directory that `datasets.load_from_disk` opens](howto/huggingface.md)."""
 
 
 class IngestKeywords(_FollowKeywords, _FileKeywords, total=False):
@@ -276,7 +274,7 @@ class CompactKeywords(TypedDict, total=False):
     """The compression of buffers ([when `lz4` is better](writing.md#compression)). `ipcFormat=stream` defaults to
     `lz4`."""
     compressionLevel: int
-    """The level of `compression`; by default 1 for `zstd`, and the fast mode, 0, for `lz4`."""
+    """The level of `compression`; by default 1 for `zstd`, 0 for `lz4`."""
     recordBatchRows: int
     """The most rows in a record batch, which has about 64 MiB at most."""
     ipcFormat: Literal["file", "stream"]

@@ -111,9 +111,7 @@ class ReadOptions:
     )
     times: Times = d.word(
         Times.NOTED,
-        "Reads a time of day as `time` (computing with it needs `spark.sql.timeType.enabled`), `interval` since "
-        "midnight, or `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as "
-        "`interval`.",
+        "Reads a time of day as `time` (to compute with it, set `spark.sql.timeType.enabled`), as `interval` since midnight, or as `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as `interval`.",
         applies=Use.READS | Use.COUNT | Use.CHANGE,
     )
     extension_types: ExtensionTypes = d.word(
@@ -125,8 +123,7 @@ class ReadOptions:
     )
     timestamps_with_offset: TimestampsWithOffset = d.word(
         TimestampsWithOffset.TIMESTAMP,
-        "Reads arrow.timestamp_with_offset as `timestamp` (the instant), `string` (ISO 8601 with the offset) or "
-        "`struct` (the instant, and the offset in minutes).",
+        "Reads arrow.timestamp_with_offset as an instant, as ISO 8601 with the offset, or as both parts.",
         applies=Use.READS | Use.COUNT | Use.CHANGE,
     )
     vectors: Vectors = d.word(

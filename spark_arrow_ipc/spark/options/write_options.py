@@ -44,7 +44,7 @@ class SparkWriteOptions:
         values.integer,
         "a whole number",
         "9",
-        "The level of `compression`; by default 1 for `zstd`, and the fast mode, 0, for `lz4`.",
+        "The level of `compression`; by default 1 for `zstd`, 0 for `lz4`.",
         kind=d.INTEGER,
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
@@ -144,8 +144,7 @@ class SparkWriteOptions:
     )
     restore_types: bool = d.flag(
         "false",
-        "Writes columns with the Arrow types that they were read from; anything that cannot be restored exactly is "
-        "an error ([types.md](types.md#back-to-the-types-that-were-read)).",
+        "Writes columns with the Arrow types that they were read from, or fails ([types.md](types.md#back-to-the-types-that-were-read)).",
         applies=Use.WRITES | Use.CHANGE,
     )
     vectors: Vectors = d.word(
@@ -155,9 +154,7 @@ class SparkWriteOptions:
     )
     layout: Layout = d.word(
         Layout.PLAIN,
-        "`huggingface` writes a directory that `datasets.load_from_disk` opens "
-        "([howto/huggingface.md](howto/huggingface.md)); `compression` then defaults to none and `restoreTypes` to "
-        "true.",
+        "`huggingface` writes [a directory that `datasets.load_from_disk` opens](howto/huggingface.md).",
         applies=Use.JOB,
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION | Use.CHANGE)
