@@ -17,7 +17,7 @@ from typing import Final
 
 sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("", "tests", "tests/oracles", "tests/builders", "tests/fakes", "tests/programs")]  # fmt: skip
 
-from spark_arrow_ipc.dataset.predicate import ANSI, SETTINGS, Setting
+from spark_arrow_ipc.dataset.predicate import SETTINGS
 from spark_arrow_ipc.spark.options.declare import BYTES, FLAG, INTEGER, Option, Use
 from spark_arrow_ipc.spark.options.options import READING, STREAMING, WRITING, of_compactions
 from spark_arrow_ipc.spark.options.read_options import PATHS
@@ -41,8 +41,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "read options": lambda: options_table(READING),
     "stream options": lambda: options_table(STREAMING),
     "write options": lambda: options_table(WRITING),
-    "metadata columns": lambda: metadata_table(),  # noqa: PLW0108 - as below
-    "columns of record batches": lambda: blocks_table(),  # noqa: PLW0108
+    "metadata columns": lambda: metadata_columns(),  # noqa: PLW0108 - as below
+    "columns of record batches": lambda: block_columns(),  # noqa: PLW0108
     "types": lambda: _types_table([line for row in MAPPINGS.values() for line in row.lines]),
     "extension types": lambda: _types_table(
         [*(line for row in EXTENSIONS.values() for line in row.lines), *_TENSORS, *_SPATIAL]
@@ -83,27 +83,21 @@ def _values_of(option: Option) -> str:
     return ", ".join(parts)
 
 
-def metadata_table() -> str:
-    """Return the Markdown table of the columns, for ``docs/options.md``."""
-    rows = [f"| `{name}` | {c.type.simpleString()} | {c.meaning} |" for name, c in METADATA_COLUMNS.items()]
-    return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
+def metadata_columns() -> str:
+    """Return the list of the columns, for ``docs/options.md``."""
+    return "\n".join(f"- `{name}` ({c.type.simpleString()}): {c.meaning}" for name, c in METADATA_COLUMNS.items())
 
 
-def blocks_table() -> str:
-    """Return the Markdown table of the columns, for ``docs/options.md``."""
-    rows = [
-        f"| `{field.name}` | {field.dataType.simpleString()} | {BLOCK_MEANINGS[field.name]} |" for field in BLOCK_SCHEMA
-    ]
-    return "\n".join(["| column | type | meaning |", "|---|---|---|", *rows])
+def block_columns() -> str:
+    """Return the list of the columns, for ``docs/options.md``."""
+    return "\n".join(
+        f"- `{field.name}` ({field.dataType.simpleString()}): {BLOCK_MEANINGS[field.name]}" for field in BLOCK_SCHEMA
+    )
 
 
 def settings_list() -> str:
-    """Return the settings on which predicates depend, with Spark's own values."""
-    return "\n".join(f"- `{name}={one.default}`{_only_where(one)}: {one.changes}" for name, one in SETTINGS.items())
-
-
-def _only_where(setting: Setting) -> str:
-    return "" if setting.ansi is None else f" where `{ANSI}` is {setting.ansi}"
+    """Return the names of the settings on which predicates depend."""
+    return ", ".join(f"`{name}`" for name in SETTINGS) + "."
 
 
 def _code(example: str) -> str:
@@ -115,9 +109,10 @@ def _types_table(lines: Sequence[DocLine]) -> str:
     rows: dict[str, list[str]] = {}
     for line in lines:
         meaning = f"{'' if line.lossless else 'Lossy. '}{line.meaning}"
-        rows.setdefault(f"{line.spark} | {meaning}", []).append(line.arrow)
-    head = ["| Arrow | Spark | |", "|---|---|---|"]
-    return "\n".join([*head, *(f"| {', '.join(arrow)} | {rest} |" for rest, arrow in rows.items())])
+        rows.setdefault(f"{line.spark}{'. ' if meaning else ''}{meaning}", []).append(line.arrow)
+    return "\n".join(
+        ["| Arrow | Spark |", "|---|---|", *(f"| {', '.join(arrow)} | {rest} |" for rest, arrow in rows.items())]
+    )
 
 
 _OF_ARGUMENTS: Final = frozenset({*PATHS, "where"})

@@ -317,14 +317,15 @@ def refreshed(record, texts, folder):
 
 
 def page_of(page, record):
-    """Return the page with the mistakes of the record, by the error that the screen shows."""
+    """Return the page with the mistakes of the record whose text has no way out, by the error that the screen shows."""
     by_error = {}
     for line in table_of(record.replace("](../../docs/", "](")):
         name, _, text, _, remedy = line.removeprefix("| ").removesuffix(" |").split(" | ")
         error = re.match(r"\[[^]]+\]|\w+", text.removeprefix("spark\\_arrow\\_ipc.errors."))[0]
-        by_error.setdefault(error, []).append(f"{name}: {remedy}" if remedy.strip() else name)
-    rows = [f"| {error} | {'; '.join(names)} |" for error, names in by_error.items()]
-    return with_table(page, "| the screen shows | the mistake, and the way out where the text has none |", rows)
+        if remedy.strip():
+            by_error.setdefault(error, []).append(f"{name}: {remedy}")
+    lines = [f"- **{error}**, {'; '.join(names)}" for error, names in by_error.items()]
+    return "".join([page.split(BEGIN)[0], BEGIN, "\n".join([*lines, ""]), END, page.split(END)[1]])
 
 
 def main():

@@ -367,12 +367,12 @@ def page_of(page, record):
         else:
             works.append(name)
     lines = []
-    for title, groups, head in [
-        ("These work after `register(spark)`, or with the jar in `spark.jars`:", only_with, "without the jar"),
-        ("These do not work:", left, "here"),
+    for title, groups in [
+        ("Without `register(spark)`, or the jar in `spark.jars`, these do not work; write instead:", only_with),
+        ("These never work:", left),
     ]:
-        rows = [f"| {', '.join(names)} | {verdict} | {instead} |" for (verdict, instead), names in groups.items()]
-        lines += [title, "", f"| method | {head} | write instead |", "|---|---|---|", *rows, ""]
+        rows = [f"- {', '.join(names)} ({verdict}): {instead}" for (verdict, instead), names in groups.items()]
+        lines += [title, "", *rows, ""]
     lines += [
         f"The other {len(works)} methods work: reads, writes and streams by a path, of tables with the option `path`, and of views.",
         "",

@@ -21,28 +21,26 @@ class _ScanKeywords(TypedDict, total=False):
     maxPartitionBytes: int | str
     """The most file bytes that one Spark task reads."""
     maxBatchBytes: int | str
-    """The most memory for one record batch in the file, and for one row in Spark; a dictionary value counts each time
-    that it occurs. More is an error ([limits.md](limits.md))."""
+    """The most memory for one record batch, and for one row in Spark; more is an error ([limits.md](limits.md))."""
     minPartitionNum: int
     """The number of tasks to aim for; by default one for each CPU of the driver."""
     validation: Literal["full", "structural"]
-    """`full` checks structure and values (UTF-8, offsets, indices); `structural` checks only structure: only for files
-    that you trust."""
+    """`full` checks structure and values; `structural` only structure, for files that you trust."""
     verifyChecksums: bool
     """Checks the bytes read against the checksums in footers; a difference is an error."""
     nanoseconds: Literal["floor", "error", "long"]
-    """Spark has microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses values that
-    would be rounded, `long` returns the stored integer."""
+    """Spark has microseconds: `floor` rounds down (a Date64 to its day), `error` refuses what would be rounded, `long`
+    returns the stored integer."""
     times: Literal["noted", "interval", "time", "long"]
-    """Reads a time of day as `time` (computing with it needs `spark.sql.timeType.enabled`), `interval` since midnight,
-    or `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as `interval`."""
+    """Reads a time of day as `time` (to compute with it, set `spark.sql.timeType.enabled`), as `interval` since
+    midnight, or as `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as
+    `interval`."""
     extensionTypes: Literal["convert", "storage", "tensor", "geometry", "all"]
     """`convert` reads arrow.uuid, arrow.bool8, arrow.json, arrow.timestamp_with_offset and arrow.parquet.variant as
     Spark types; `tensor` also tensors as structs, `geometry` also [GEOMETRY and GEOGRAPHY](types.md#geometries). `all`
     converts all of these, `storage` none."""
     timestampsWithOffset: Literal["timestamp", "string", "struct"]
-    """Reads arrow.timestamp_with_offset as `timestamp` (the instant), `string` (ISO 8601 with the offset) or `struct`
-    (the instant, and the offset in minutes)."""
+    """Reads arrow.timestamp_with_offset as an instant, as ISO 8601 with the offset, or as both parts."""
     vectors: Literal["array", "binary"]
     """Reads lists of integers or floats as `array`, or as `binary`: the little-endian numbers, which reach Spark [in
     less than half the time](functions.md#vectors)."""
@@ -132,26 +130,25 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Reads the rows that each log entry inserted or deleted ([columns](streaming.md#a-table-commit-by-commit)).
     Compactions change no row."""
     failOnDataLoss: bool
-    """Log entries or files that are removed before they are read are an error. With `false`, such files are left out
-    with a warning; if log entries are missing, all existing files are read again."""
+    """Log entries or files that are removed before they are read are an error; with `false`, files are left out, and if
+    log entries are missing, all existing files are read again."""
     tail: bool
     """Reads one stream (`.arrows`) in a local or mounted file system, record batch by record batch, while another
     process appends to it."""
     lateWindow: timedelta | int | str
-    """How much older a new file may be than the newest file already read; 1h by default. An older file is not read,
-    with a warning."""
+    """How much older than the newest file read a new file may be; 1h by default. An older one is not read, with a
+    warning."""
     onBadFile: Literal["fail", "skip", "quarantine"]
-    """`fail` reads an incomplete or non-Arrow file once it is complete, and fails at columns that the query cannot
-    read; `skip` skips such files until they change, `quarantine` also records them in `sourceLog`."""
+    """`fail` waits for incomplete files and fails at columns that the query cannot read; `skip` skips such files until
+    they change, `quarantine` also records them in `sourceLog`."""
     latestFirst: bool
     """Reads the newest files first."""
     fileNameOnly: bool
     """Of files with the same name in different directories, reads only the first."""
     cleanSource: Literal["off", "delete"]
-    """`delete` deletes the files of a batch after the sink has committed it; files that have changed since stay, with a
-    warning."""
+    """`delete` deletes the files of a batch after the sink has committed it, unless they have changed since."""
     pollInterval: timedelta | int | str
-    """The pause between checks for new data: by default 200ms, or 10s for remote storage; longer after a long check."""
+    """The pause between checks for new data: by default 200ms, or 10s for remote storage."""
 
 
 class ReadStreamKeywords(_FollowKeywords, total=False):
@@ -170,7 +167,7 @@ class _FileKeywords(TypedDict, total=False):
     """The compression of buffers ([when `lz4` is better](writing.md#compression)). `ipcFormat=stream` defaults to
     `lz4`."""
     compressionLevel: int
-    """The level of `compression`; by default 1 for `zstd`, and the fast mode, 0, for `lz4`."""
+    """The level of `compression`; by default 1 for `zstd`, 0 for `lz4`."""
     recordBatchRows: int
     """The most rows in a record batch, which has about 64 MiB at most."""
     ipcFormat: Literal["file", "stream"]
@@ -183,30 +180,29 @@ class _FileKeywords(TypedDict, total=False):
     """The most bytes in a file, which has at least one record batch. In an object store the default is 1g, the limit
     5,000,000,000."""
     dictionaryColumns: Literal["auto", "all", "none"] | list[str] | tuple[str, ...]
-    """Columns that are [dictionaries](writing.md#dictionaries) in a table's files. For a table's first job, `auto`
-    takes strings and binaries that repeat, and `all` numbers, dates and times too; later jobs follow the table."""
+    """Columns that a table's first job writes as [dictionaries](writing.md#dictionaries): `auto` takes strings and
+    binaries that repeat, `all` numbers, dates and times too."""
     tensorColumns: str | Mapping[str, Sequence[int | None]]
     """Writes arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with a `?`, structs as
     arrow.variable_shape_tensor. A row of another shape is an error."""
     fixedSizeLists: str | Mapping[str, int]
-    """Writes arrays as fixed-size lists; arrays with `arrow.fixed-size-list.size` in their metadata need no option. A
-    row of another length is an error."""
+    """Writes arrays as fixed-size lists, as does `arrow.fixed-size-list.size` in a column's metadata. A row of another
+    length is an error."""
     metadata: Mapping[str, str]
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
-    """Columns that get statistics in the footer, for `where`: null count, minimum and maximum per record batch. `auto`
-    takes the first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none."""
+    """Columns that get [statistics](statistics.md) in the footer, for `where`. `auto` takes the first 64, up to 1 % of
+    the file or 1 MiB, whichever is more. Streams have none."""
     schemaCheck: Literal["merge", "exact", "none"]
     """The columns that an append or a dynamic overwrite [may have](writing.md#columns-and-types)."""
     caseSensitive: bool
     """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
     retention: timedelta | int | str
-    """How long the table retains log entries and removed files, for time travel, streams and reads that were planned
-    earlier, until a job sets another value. If no job has set it, entries are retained for 7 days, and removed files
-    are deleted."""
+    """How long the table [retains](history.md#retention) log entries and removed files, until a job sets another
+    value."""
     restoreTypes: bool
-    """Writes columns with the Arrow types that they were read from; anything that cannot be restored exactly is an
-    error ([types.md](types.md#back-to-the-types-that-were-read))."""
+    """Writes columns with the Arrow types that they were read from, or fails
+    ([types.md](types.md#back-to-the-types-that-were-read))."""
 
 
 class WriteStreamKeywords(_FileKeywords, total=False):
@@ -215,8 +211,7 @@ class WriteStreamKeywords(_FileKeywords, total=False):
     path: str | PathLike[str]
     """The file or directory; `load(path)` and `save(path)` set it."""
     vectors: Literal["array", "binary"]
-    """With `binary`, a binary column whose metadata describes lists of numbers is written as lists; with `array` it
-    stays binary."""
+    """`binary` writes a binary column whose metadata describes lists of numbers as lists."""
     storage: Mapping[str, str]
     """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). Errors never show a
     value."""
@@ -230,11 +225,9 @@ class WriteKeywords(WriteStreamKeywords, total=False):
     ifExists: Literal["append", "error", "ignore"]
     """If the directory holds data, mode append appends, fails (`error`) or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. The table remembers
-    the newest 1,000 tokens."""
+    """Identifies the job: if the token is among the newest 1,000 of the table, the job writes nothing and succeeds."""
     layout: Literal["plain", "huggingface"]
-    """`huggingface` writes a directory that `datasets.load_from_disk` opens
-    ([howto/huggingface.md](howto/huggingface.md)); `compression` then defaults to none and `restoreTypes` to true."""
+    """`huggingface` writes [a directory that `datasets.load_from_disk` opens](howto/huggingface.md)."""
 
 
 class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
@@ -245,11 +238,9 @@ class RewriteKeywords(FunctionKeywords, _FileKeywords, total=False):
     ifExists: Literal["append", "error", "ignore"]
     """If the directory holds data, mode append appends, fails (`error`) or writes nothing (`ignore`)."""
     commitToken: str
-    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. The table remembers
-    the newest 1,000 tokens."""
+    """Identifies the job: if the token is among the newest 1,000 of the table, the job writes nothing and succeeds."""
     layout: Literal["plain", "huggingface"]
-    """`huggingface` writes a directory that `datasets.load_from_disk` opens
-    ([howto/huggingface.md](howto/huggingface.md)); `compression` then defaults to none and `restoreTypes` to true."""
+    """`huggingface` writes [a directory that `datasets.load_from_disk` opens](howto/huggingface.md)."""
 
 
 class IngestKeywords(_FollowKeywords, _FileKeywords, total=False):
@@ -260,11 +251,9 @@ class CompactKeywords(TypedDict, total=False):
     """Options of `compact`."""
 
     maxBatchBytes: int | str
-    """The most memory for one record batch in the file, and for one row in Spark; a dictionary value counts each time
-    that it occurs. More is an error ([limits.md](limits.md))."""
+    """The most memory for one record batch, and for one row in Spark; more is an error ([limits.md](limits.md))."""
     validation: Literal["full", "structural"]
-    """`full` checks structure and values (UTF-8, offsets, indices); `structural` checks only structure: only for files
-    that you trust."""
+    """`full` checks structure and values; `structural` only structure, for files that you trust."""
     verifyChecksums: bool
     """Checks the bytes read against the checksums in footers; a difference is an error."""
     pathGlobFilter: str
@@ -285,7 +274,7 @@ class CompactKeywords(TypedDict, total=False):
     """The compression of buffers ([when `lz4` is better](writing.md#compression)). `ipcFormat=stream` defaults to
     `lz4`."""
     compressionLevel: int
-    """The level of `compression`; by default 1 for `zstd`, and the fast mode, 0, for `lz4`."""
+    """The level of `compression`; by default 1 for `zstd`, 0 for `lz4`."""
     recordBatchRows: int
     """The most rows in a record batch, which has about 64 MiB at most."""
     ipcFormat: Literal["file", "stream"]
@@ -298,14 +287,12 @@ class CompactKeywords(TypedDict, total=False):
     metadata: Mapping[str, str]
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
-    """Columns that get statistics in the footer, for `where`: null count, minimum and maximum per record batch. `auto`
-    takes the first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none."""
+    """Columns that get [statistics](statistics.md) in the footer, for `where`. `auto` takes the first 64, up to 1 % of
+    the file or 1 MiB, whichever is more. Streams have none."""
     caseSensitive: bool
     """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
     retention: timedelta | int | str
-    """How long the table retains log entries and removed files, for time travel, streams and reads that were planned
-    earlier, until a job sets another value. If no job has set it, entries are retained for 7 days, and removed files
-    are deleted."""
+    """How long the table [retains](history.md#retention) log entries and removed files, until a job sets another
+    value."""
     commitToken: str
-    """Identifies the job: if the token is committed already, the job writes nothing and succeeds. The table remembers
-    the newest 1,000 tokens."""
+    """Identifies the job: if the token is among the newest 1,000 of the table, the job writes nothing and succeeds."""

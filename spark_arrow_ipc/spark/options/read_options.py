@@ -86,8 +86,7 @@ class ReadOptions:
     )
     max_batch_bytes: int = d.byte_size(
         "2g",
-        "The most memory for one record batch in the file, and for one row in Spark; a dictionary value counts each "
-        "time that it occurs. More is an error ([limits.md](limits.md)).",
+        "The most memory for one record batch, and for one row in Spark; more is an error ([limits.md](limits.md)).",
         applies=Use.READS | Use.COUNT | Use.COMPACTION | Use.CHANGE,
     )
     min_partition_num: int | None = d.optional_count(
@@ -97,8 +96,7 @@ class ReadOptions:
     )
     validation: Validation = d.word(
         Validation.FULL,
-        "`full` checks structure and values (UTF-8, offsets, indices); `structural` checks only structure: only for "
-        "files that you trust.",
+        "`full` checks structure and values; `structural` only structure, for files that you trust.",
         applies=Use.READS | Use.COUNT | Use.COMPACTION | Use.CHANGE,
     )
     verify_checksums: bool = d.flag(
@@ -108,15 +106,12 @@ class ReadOptions:
     )
     nanoseconds: Nanoseconds = d.word(
         Nanoseconds.FLOOR,
-        "Spark has microseconds: `floor` rounds down (before 1970 too; a Date64 to its day), `error` refuses values "
-        "that would be rounded, `long` returns the stored integer.",
+        "Spark has microseconds: `floor` rounds down (a Date64 to its day), `error` refuses what would be rounded, `long` returns the stored integer.",
         applies=Use.READS | Use.COUNT | Use.CHANGE,
     )
     times: Times = d.word(
         Times.NOTED,
-        "Reads a time of day as `time` (computing with it needs `spark.sql.timeType.enabled`), `interval` since "
-        "midnight, or `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as "
-        "`interval`.",
+        "Reads a time of day as `time` (to compute with it, set `spark.sql.timeType.enabled`), as `interval` since midnight, or as `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as `interval`.",
         applies=Use.READS | Use.COUNT | Use.CHANGE,
     )
     extension_types: ExtensionTypes = d.word(
@@ -128,8 +123,7 @@ class ReadOptions:
     )
     timestamps_with_offset: TimestampsWithOffset = d.word(
         TimestampsWithOffset.TIMESTAMP,
-        "Reads arrow.timestamp_with_offset as `timestamp` (the instant), `string` (ISO 8601 with the offset) or "
-        "`struct` (the instant, and the offset in minutes).",
+        "Reads arrow.timestamp_with_offset as an instant, as ISO 8601 with the offset, or as both parts.",
         applies=Use.READS | Use.COUNT | Use.CHANGE,
     )
     vectors: Vectors = d.word(
@@ -333,8 +327,7 @@ class StreamOptions:
     )
     fail_on_data_loss: bool = d.flag(
         "true",
-        "Log entries or files that are removed before they are read are an error. With `false`, such files are left "
-        "out with a warning; if log entries are missing, all existing files are read again.",
+        "Log entries or files that are removed before they are read are an error; with `false`, files are left out, and if log entries are missing, all existing files are read again.",
         applies=Use.TABLE,
     )
     tail: bool = d.flag(
@@ -345,14 +338,12 @@ class StreamOptions:
     )
     late_window: int | None = d.optional_duration(
         "6h",
-        "How much older a new file may be than the newest file already read; 1h by default. An older file is not read, "
-        "with a warning.",
+        "How much older than the newest file read a new file may be; 1h by default. An older one is not read, with a warning.",
         applies=Use.DIRECTORY,
     )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
-        "`fail` reads an incomplete or non-Arrow file once it is complete, and fails at columns that the query cannot "
-        "read; `skip` skips such files until they change, `quarantine` also records them in `sourceLog`.",
+        "`fail` waits for incomplete files and fails at columns that the query cannot read; `skip` skips such files until they change, `quarantine` also records them in `sourceLog`.",
         applies=Use.DIRECTORY,
     )
     latest_first: bool = d.flag("false", "Reads the newest files first.", applies=Use.DIRECTORY)
@@ -363,15 +354,14 @@ class StreamOptions:
     )
     clean_source: CleanSource = d.word(
         CleanSource.OFF,
-        "`delete` deletes the files of a batch after the sink has committed it; files that have changed since stay, "
-        "with a warning.",
+        "`delete` deletes the files of a batch after the sink has committed it, unless they have changed since.",
         applies=Use.DIRECTORY,
     )
     poll_interval: float | None = d.optional(
         values.pause,
         "a number of seconds, or one with a unit of ms, s, m, h or d",
         "200ms",
-        "The pause between checks for new data: by default 200ms, or 10s for remote storage; longer after a long check.",
+        "The pause between checks for new data: by default 200ms, or 10s for remote storage.",
         kind=d.PAUSE,
         applies=Use.STREAMS,
     )

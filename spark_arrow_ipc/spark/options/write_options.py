@@ -44,7 +44,7 @@ class SparkWriteOptions:
         values.integer,
         "a whole number",
         "9",
-        "The level of `compression`; by default 1 for `zstd`, and the fast mode, 0, for `lz4`.",
+        "The level of `compression`; by default 1 for `zstd`, 0 for `lz4`.",
         kind=d.INTEGER,
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
@@ -77,8 +77,7 @@ class SparkWriteOptions:
     dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.column_list_or(
         DictionaryColumns.NONE,
         "country, `unit name`",
-        "Columns that are [dictionaries](writing.md#dictionaries) in a table's files. For a table's first job, `auto` takes "
-        "strings and binaries that repeat, and `all` numbers, dates and times too; later jobs follow the table.",
+        "Columns that a table's first job writes as [dictionaries](writing.md#dictionaries): `auto` takes strings and binaries that repeat, `all` numbers, dates and times too.",
         applies=Use.WRITES,
     )
     tensor_columns: tuple[tuple[ColumnPath, tuple[int | None, ...]], ...] | None = d.optional(
@@ -94,8 +93,7 @@ class SparkWriteOptions:
         values.list_sizes,
         "columns or fields of structs with lengths, as name:768, separated by commas",
         "embedding:768, page.embedding:384",
-        "Writes arrays as fixed-size lists; arrays with `arrow.fixed-size-list.size` in their metadata need no option. "
-        "A row of another length is an error.",
+        "Writes arrays as fixed-size lists, as does `arrow.fixed-size-list.size` in a column's metadata. A row of another length is an error.",
         kind=d.SIZES,
         applies=Use.WRITES,
     )
@@ -109,8 +107,7 @@ class SparkWriteOptions:
     statistics: Statistics | tuple[ColumnPath, ...] = d.column_list_or(
         Statistics.AUTO,
         "id, at",
-        "Columns that get statistics in the footer, for `where`: null count, minimum and maximum per record batch. `auto` "
-        "takes the first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none.",
+        "Columns that get [statistics](statistics.md) in the footer, for `where`. `auto` takes the first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none.",
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     partition_overwrite_mode: PartitionOverwriteMode = d.word(
@@ -135,35 +132,29 @@ class SparkWriteOptions:
     )
     retention: int | None = d.optional_duration(
         "7d",
-        "How long the table retains log entries and removed files, for time travel, streams and reads that were planned "
-        "earlier, until a job sets another value. If no job has set it, entries are retained for 7 days, and removed files are deleted.",
+        "How long the table [retains](history.md#retention) log entries and removed files, until a job sets another value.",
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     commit_token: str | None = d.optional(
         values.token,
         "a string of your own of at most 1,000 characters",
         "load-2026-06-01",
-        "Identifies the job: if the token is committed already, the job writes nothing and succeeds. The table remembers "
-        "the newest 1,000 tokens.",
+        "Identifies the job: if the token is among the newest 1,000 of the table, the job writes nothing and succeeds.",
         applies=Use.JOB | Use.COMPACTION,
     )
     restore_types: bool = d.flag(
         "false",
-        "Writes columns with the Arrow types that they were read from; anything that cannot be restored exactly is "
-        "an error ([types.md](types.md#back-to-the-types-that-were-read)).",
+        "Writes columns with the Arrow types that they were read from, or fails ([types.md](types.md#back-to-the-types-that-were-read)).",
         applies=Use.WRITES | Use.CHANGE,
     )
     vectors: Vectors = d.word(
         Vectors.ARRAY,
-        "With `binary`, a binary column whose metadata describes lists of numbers is written as lists; with `array` it "
-        "stays binary.",
+        "`binary` writes a binary column whose metadata describes lists of numbers as lists.",
         applies=Use.WRITES | Use.CHANGE,
     )
     layout: Layout = d.word(
         Layout.PLAIN,
-        "`huggingface` writes a directory that `datasets.load_from_disk` opens "
-        "([howto/huggingface.md](howto/huggingface.md)); `compression` then defaults to none and `restoreTypes` to "
-        "true.",
+        "`huggingface` writes [a directory that `datasets.load_from_disk` opens](howto/huggingface.md).",
         applies=Use.JOB,
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(*STORAGE, applies=Use.WRITES | Use.COMPACTION | Use.CHANGE)
