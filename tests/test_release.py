@@ -5,10 +5,12 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tarfile
 import tomllib
 import venv
 import zipfile
+from email import message_from_string
 from pathlib import Path
 
 import built_twice
@@ -88,6 +90,49 @@ def test_a_build_that_is_in_one_place_alone_is_named(tmp_path):
     two.mkdir()
     wheel_of(two / "x.whl", A)
     assert [f"x.whl: only in {two}"] == built_twice.differences(one, two)
+
+
+# ---- addresses, which only the host that builds a release knows
+
+URL = "https://code.example/them/spark-arrow-ipc"
+FILES = f"{URL}/blob/v{spark_arrow_ipc.__version__}"
+
+
+def metadata_of(folder, **environment):
+    """What an installer, and a package index, learn of the checkout."""
+    pytest.importorskip("hatchling")
+    program = "import sys, hatchling.build; print(hatchling.build.prepare_metadata_for_build_wheel(sys.argv[1]))"
+    answer = subprocess.run(
+        [sys.executable, "-c", program, folder], cwd=ROOT, env=os.environ | environment, capture_output=True, text=True
+    )
+    assert 0 == answer.returncode, answer.stderr
+    return message_from_string((folder / answer.stdout.split()[-1] / "METADATA").read_text())
+
+
+@pytest.mark.slow
+def test_a_release_names_its_addresses_and_the_links_of_its_readme_lead_to_the_tag(tmp_path):
+    metadata = metadata_of(tmp_path, PROJECT_URL=f"{URL}/")
+    addresses = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
+    assert {"Source", "Documentation", "Changelog", "Issues", "Security"} == set(addresses)
+    assert (URL, f"{FILES}/CHANGELOG.md") == (addresses["Source"], addresses["Changelog"])
+    links = re.findall(r"\]\(([^)\s]+)", metadata.get_payload())
+    assert links
+    assert [] == [link for link in links if not link.startswith("https://")]
+    local = [link.removeprefix(f"{FILES}/").partition("#")[0] for link in links if link.startswith(FILES)]
+    assert local
+    assert [] == [name for name in local if not (ROOT / name).is_file()]
+
+
+@pytest.mark.slow
+def test_another_build_has_the_readme_as_it_stands_and_no_address(tmp_path):
+    metadata = metadata_of(tmp_path, PROJECT_URL="")
+    assert None is metadata.get_all("Project-URL")
+    assert (ROOT / "README.md").read_text().strip() == metadata.get_payload().strip()
+
+
+def test_the_workflow_gives_the_address():
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    assert 'echo "PROJECT_URL=$GITHUB_SERVER_URL/$GITHUB_REPOSITORY" >> "$GITHUB_ENV"' in workflow
 
 
 # ---- the bill of materials
