@@ -1,6 +1,7 @@
 """The rules of the house: what imports what, what costs what, and what the papers promise."""
 
 import ast
+import datetime as dt
 import functools
 import graphlib
 import importlib
@@ -329,10 +330,13 @@ def test_the_package_has_no_other_name():
 
 
 def test_the_version_is_said_once():
-    """The build reads it from the package; the paper by which the project is cited has it too."""
+    """The build reads it from the package; the changelog and the paper by which the project is cited have it, and its date."""
     assert "version" in PROJECT["project"]["dynamic"]
     assert {"path": "spark_arrow_ipc/__init__.py"} == PROJECT["tool"]["hatch"]["version"]
-    assert f"version: {spark_arrow_ipc.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    version, date = re.search(r"^## \[([\d.]+)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE).groups()
+    assert spark_arrow_ipc.__version__ == version
+    assert dt.date.fromisoformat(date)
+    assert f"version: {version}\ndate-released: {date}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 # ---- files
@@ -475,7 +479,7 @@ def test_the_readme_has_one_command_for_the_main_job():
 
 def test_the_readmes_extras_scripts_and_subcommands_exist():
     text = "\n".join(commands(README))
-    extras = {extra for group in re.findall(r"\.\[([\w,]+)\]", text) for extra in group.split(",")}
+    extras = {extra for group in re.findall(r"(?:\.|-ipc)\[([\w,]+)\]", text) for extra in group.split(",")}
     assert extras <= set(PROJECT["project"]["optional-dependencies"])
     assert all((ROOT / script).is_file() for script in re.findall(r"examples/\w+\.py", text))
     assert "arrowipc" in PROJECT["project"]["scripts"]

@@ -1,15 +1,21 @@
-"""What is released: two builds are equal, the wheel has its bill of materials, and the papers' programs run from it."""
+"""What is released: two builds are equal, the wheel has its bill of materials, and the papers' programs run from a package index."""
 
 import io
 import json
 import os
 import re
+import shlex
 import subprocess
+import sys
 import tarfile
 import tomllib
 import venv
 import zipfile
+from email import message_from_string
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import built_twice
 import page_programs
@@ -18,6 +24,7 @@ import pytest
 import spark_arrow_ipc
 
 ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 NOT_SHIPPED = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["not-shipped"]
@@ -88,6 +95,49 @@ def test_a_build_that_is_in_one_place_alone_is_named(tmp_path):
     two.mkdir()
     wheel_of(two / "x.whl", A)
     assert [f"x.whl: only in {two}"] == built_twice.differences(one, two)
+
+
+# ---- addresses, which only the host that builds a release knows
+
+URL = "https://code.example/them/spark-arrow-ipc"
+FILES = f"{URL}/blob/v{spark_arrow_ipc.__version__}"
+
+
+def metadata_of(folder, **environment):
+    """What an installer, and a package index, learn of the checkout."""
+    pytest.importorskip("hatchling")
+    program = "import sys, hatchling.build; print(hatchling.build.prepare_metadata_for_build_wheel(sys.argv[1]))"
+    answer = subprocess.run(
+        [sys.executable, "-c", program, folder], cwd=ROOT, env=os.environ | environment, capture_output=True, text=True
+    )
+    assert 0 == answer.returncode, answer.stderr
+    return message_from_string((folder / answer.stdout.split()[-1] / "METADATA").read_text())
+
+
+@pytest.mark.slow
+def test_a_release_names_its_addresses_and_the_links_of_its_readme_lead_to_the_tag(tmp_path):
+    metadata = metadata_of(tmp_path, PROJECT_URL=f"{URL}/")
+    addresses = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
+    assert {"Source", "Documentation", "Changelog", "Issues", "Security"} == set(addresses)
+    assert (URL, f"{FILES}/CHANGELOG.md") == (addresses["Source"], addresses["Changelog"])
+    links = re.findall(r"\]\(([^)\s]+)", metadata.get_payload())
+    assert links
+    assert [] == [link for link in links if not link.startswith("https://")]
+    local = [link.removeprefix(f"{FILES}/").partition("#")[0] for link in links if link.startswith(FILES)]
+    assert local
+    assert [] == [name for name in local if not (ROOT / name).is_file()]
+
+
+@pytest.mark.slow
+def test_another_build_has_the_readme_as_it_stands_and_no_address(tmp_path):
+    metadata = metadata_of(tmp_path, PROJECT_URL="")
+    assert None is metadata.get_all("Project-URL")
+    assert README.strip() == metadata.get_payload().strip()
+
+
+def test_the_workflow_gives_the_address():
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    assert 'echo "PROJECT_URL=$GITHUB_SERVER_URL/$GITHUB_REPOSITORY" >> "$GITHUB_ENV"' in workflow
 
 
 # ---- the bill of materials
@@ -205,6 +255,16 @@ def test_the_recipe_says_what_the_project_says_of_itself():
         assert line in RECIPE.splitlines()
 
 
+@pytest.mark.slow
+def test_rattler_build_renders_the_recipe():
+    rattler_build = pytest.importorskip("rattler_build")
+    (variant,) = rattler_build.Stage0Recipe.from_yaml(RECIPE).render(rattler_build.VariantConfig())
+    rendered = variant.recipe.to_dict()
+    assert spark_arrow_ipc.__version__ == rendered["package"]["version"]
+    assert f"python {','.join(sorted(PYTHON.split(','), reverse=True))}" == rendered["requirements"]["run"][0]
+    assert "noarch" in rendered["build"]
+
+
 # ---- the papers' programs, from the wheel
 
 PROGRAM = """
@@ -221,19 +281,53 @@ print(json.dumps([spark_arrow_ipc.__file__, answers]))
 """
 
 
+def distribution_of(wheel):
+    """The name by which a package index has a wheel."""
+    return re.sub(r"[-_.]+", "-", wheel.name.partition("-")[0]).lower()
+
+
+class Index(SimpleHTTPRequestHandler):
+    """A folder for each distribution, whose list of files is what an installer reads; it prints nothing."""
+
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture(scope="module")
-def clean(wheel, tmp_path_factory):
-    """The programs' folder of an environment that has nothing but the wheel and what it brings along with `[spark]`."""
+def index(wheel, tmp_path_factory):
+    """The address of a package index on this machine that has the wheel and what it needs with `[spark]`, and nothing else."""
+    wheels, folder = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("index")
+    collected = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "-w", wheels, f"{wheel}[spark]"], capture_output=True, text=True
+    )
+    if "NewConnectionError" in collected.stderr:
+        pytest.skip("no package index is reached")
+    assert 0 == collected.returncode, collected.stderr
+    for path in wheels.glob("*.whl"):
+        (folder / distribution_of(path)).mkdir(exist_ok=True)
+        path.rename(folder / distribution_of(path) / path.name)
+    assert (folder / "spark-arrow-ipc" / wheel.name).read_bytes() == wheel.read_bytes()
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Index, directory=folder)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def clean(index, tmp_path_factory):
+    """The programs' folder of an environment in which the README's command has installed the wheel, from the index alone."""
     folder = tmp_path_factory.mktemp("clean")
     venv.create(folder, with_pip=True)
-    programs = folder / "bin"
+    (command,) = re.findall(r"^\$ pip (install .*?)(?: +#.*)?$", README, re.MULTILINE)
     installed = subprocess.run(
-        [programs / "python", "-m", "pip", "install", "-q", f"{wheel}[spark]"], capture_output=True, text=True
+        [folder / "bin" / "python", "-m", "pip", *shlex.split(command)],
+        env={name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
+        | {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": index, "NO_PROXY": "127.0.0.1"},
+        capture_output=True,
+        text=True,
     )
-    if "NewConnectionError" in installed.stderr:
-        pytest.skip("no package index is reached")
     assert 0 == installed.returncode, installed.stderr
-    return programs
+    return folder / "bin"
 
 
 def run_in(clean, folder, *command):
@@ -258,19 +352,23 @@ def printed_in(clean, folder, programs):
 
 @pytest.mark.nightly
 def test_the_readmes_programs_and_commands_run_from_the_wheel(clean, tmp_path):
-    readme = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"```(?:python)\n(.*?)```", readme, re.DOTALL)
+    blocks = re.findall(r"```(?:python)\n(.*?)```", README, re.DOTALL)
     sql = [
-        f"spark.sql({line!r}).collect()" for line in re.findall(r"```sql\n(.*?)```", readme, re.DOTALL)[0].split(";")
+        f"spark.sql({line!r}).collect()" for line in re.findall(r"```sql\n(.*?)```", README, re.DOTALL)[0].split(";")
     ]
-    programs = [*blocks, *(line for line in sql if line != "spark.sql('\\n').collect()")]
+    # The README says that its tables need `register`.
+    registers = "import spark_arrow_ipc; spark_arrow_ipc.register(spark)"
+    programs = [*blocks, registers, *(line for line in sql if line != "spark.sql('\\n').collect()")]
     printed = printed_in(clean, tmp_path, [(f"README.md, {number}", code) for number, code in enumerate(programs)])
+    shown = re.findall(r"```python\n([^`]*)```\n\n```text\n(.*?)```", README, re.DOTALL)
+    assert shown
+    assert dict(shown) == {code: printed[programs.index(code)] for code, _ in shown}
     told = [(code, text) for code, text in zip(programs, printed, strict=True) if page_programs.PRINTS.search(code)]
     assert told
     for code, text in told:
         assert page_programs.PRINTS.findall(code) == text.splitlines()
-    commands = re.findall(r"^\$ (arrowipc .*?)(?: +#.*)?$", readme, re.MULTILINE)
-    assert len(commands) >= 7
+    commands = re.findall(r"^\$ (arrowipc .*?)(?: +#.*)?$", README, re.MULTILINE)
+    assert len(commands) >= 8
     for command in commands:
         assert run_in(clean, tmp_path, *command.split()) or "convert" in command, command
 

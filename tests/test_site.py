@@ -85,11 +85,19 @@ def test_every_command_has_its_arguments_on_the_page_of_commands(pages):
     assert "usage: arrowipc validate" in text
     assert "--values" in text
     assert "Draw where the bytes of a file lie, as SVG or HTML." in text
+    assert [] == long_lines(text)
+
+
+def test_what_the_pages_look_like_comes_with_them(pages):
+    """mkdocs warns of no style sheet, picture or script that is absent."""
+    named = re.findall(r"\bsite/[\w-]+\.(?:css|svg|js)\b", (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[0])
+    assert {"site/style.css", "site/logo.svg", "site/iframe-worker.js"} == set(named)
+    assert [] == [name for name in named if not (pages / name).is_file()]
 
 
 def test_every_error_says_what_it_means_and_what_to_do(pages):
     rows = re.findall(
-        r"^\| `(\w+)` \| .* \| (.*) \| (.*) \|$", (pages / "reference" / "errors.md").read_text(), re.MULTILINE
+        r"^- \*\*`(\w+)`\*\* \([^)]+\): (.*)  \n  (.*)$", (pages / "reference" / "errors.md").read_text(), re.MULTILINE
     )
     assert len(rows) > 20
     assert [] == [name for name, meaning, remedy in rows if not meaning.strip() or not remedy.strip()]

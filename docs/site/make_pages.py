@@ -60,8 +60,9 @@ def make_pages(target: Path = TARGET) -> None:
     sources = [path for path in DOCS.rglob("*") if path.is_file() and not path.is_relative_to(DOCS / "site")]
     for path in [*sources, *(ROOT / name for name in TOP_LEVEL)]:
         _write(target, path)
-    (target / "scripts").mkdir()
-    shutil.copy(DOCS / "site" / "iframe-worker.js", target / "scripts")
+    (target / "site").mkdir()
+    for name in ("iframe-worker.js", "logo.svg", "style.css"):
+        shutil.copy(DOCS / "site" / name, target / "site")
     (target / "adr" / "index.md").write_text(decisions(), encoding="utf-8")
     (target / "reference").mkdir(exist_ok=True)
     for title, name in FROM_README.items():
@@ -157,13 +158,13 @@ def commands() -> str:
     parts = ["# Commands", "What each command takes. [The command line](../cli.md) says what it reads and how it ends."]
     for name, arguments in parsers()[1].items():
         arguments.prog, arguments.description = f"arrowipc {name}", COMMANDS[name].description
-        arguments.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=100)
+        arguments.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=86)
         parts.append(f"## arrowipc {name}\n\n```text\n{arguments.format_help().rstrip()}\n```")
     return "\n\n".join(parts) + "\n"
 
 
 def errors_page() -> str:
-    """Return the table of errors: what each means and what to do, the two paragraphs of its docstring."""
+    """Return the list of errors: what each is, means and asks for, the two paragraphs of its docstring."""
     rows = []
     for name in errors.__all__:
         error = getattr(errors, name)
@@ -171,7 +172,7 @@ def errors_page() -> str:
             continue
         meaning, _, remedy = str(inspect.getdoc(error)).partition("\n\n")
         parents = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
-        rows.append(f"| `{name}` | {parents} | {meaning} | {remedy} |")
+        rows.append(f"- **`{name}`** ({parents}): {meaning}  \n  {remedy}")
     return "\n".join([
         "# Errors",
         "",
@@ -179,8 +180,8 @@ def errors_page() -> str:
         "The message says what was expected, what was found, and where; `path`, `block_number`, `field_path` and `byte_offset` are attributes.",
         "Errors of the file system stay `OSError`. [By symptom](../runbook.md#errors-by-name) has what causes them.",
         "",
-        "| error | is a | it means | what to do |",
-        "|---|---|---|---|",
+        "The list has each error, what it is in parentheses, what it means, and below what to do:",
+        "",
         *rows,
         "",
     ])  # fmt: skip

@@ -33,7 +33,7 @@ _STYLE = """
     rect { fill: #1d2b31; stroke: #69b8b3 }
     .strong rect, rect.strong { fill: #1f4a4b }
     .bad rect, rect.bad { fill: #4a2820; stroke: #e58b6c }
-    .back { fill: #14191c; stroke: none }
+    .back { fill: #1e2129; stroke: none }
     path { stroke: #69b8b3 }
     .tip { fill: #69b8b3 }
   }
