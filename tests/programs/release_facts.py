@@ -1,4 +1,4 @@
-"""What a release promises to those after it: its public names, and a table that it wrote, in ``tests/data/releases/``.
+"""What a release promises to those after it: its public names, and a table that it wrote, in ``tests/releases/``.
 
 ``python tests/programs/release_facts.py`` writes both for the version of the checkout, once, before its tag (RELEASING.md);
 ``tests/test_compatibility.py`` holds each later version to them. The table is written by Spark and has
@@ -23,7 +23,7 @@ from spark_arrow_ipc import errors
 from spark_arrow_ipc.cli.main import parsers
 from spark_arrow_ipc.spark.options.options import OPTIONS
 
-RELEASES = Path(__file__).parents[1] / "data" / "releases"
+RELEASES = Path(__file__).parents[1] / "releases"
 MODULES = ("spark_arrow_ipc", "spark_arrow_ipc.arrow", "spark_arrow_ipc.errors", "spark_arrow_ipc.ipc")
 TOKEN = "the-last-job"
 ENTRIES_OF_A_CHECKPOINT = 33

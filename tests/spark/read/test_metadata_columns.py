@@ -4,7 +4,7 @@ import datetime as dt
 
 import pyarrow as pa
 import pytest
-from docs_tables import metadata_table
+from docs_tables import metadata_columns
 
 from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
@@ -72,7 +72,7 @@ def test_a_column_of_the_data_may_not_have_the_name():
             check_clash(["a", name.upper()])
 
 
-def test_the_table_has_a_line_for_each_column():
-    lines = metadata_table().splitlines()
-    assert list(METADATA_COLUMNS) == [line.split("`")[1] for line in lines[2:]]
-    assert "| `_block` | int | number of the record batch in the file, from 0 |" in lines
+def test_the_list_has_a_line_for_each_column():
+    lines = metadata_columns().splitlines()
+    assert list(METADATA_COLUMNS) == [line.split("`")[1] for line in lines]
+    assert "- `_block` (int): number of the record batch in the file, from 0" in lines
