@@ -23,6 +23,7 @@ from spark_arrow_ipc.arrow.kernels.take import take
 from spark_arrow_ipc.dataset.listing.data_file import DataFile
 from spark_arrow_ipc.dataset.predicate.bound import BoundColumn, BoundPredicate, bound_columns
 from spark_arrow_ipc.dataset.predicate.prune import UNKNOWN, Summary, keeps, summary_of_constant
+from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.statistics.format import MIN, Leaf, Path
 from spark_arrow_ipc.dataset.statistics.prune_blocks import summaries_of
 from spark_arrow_ipc.dataset.statistics.read import StatisticsWarning, column_statistics, path_of
@@ -40,9 +41,9 @@ _NONE: Final[tuple[_SummaryOf, ...]] = ()
 def file_filter(
     bound: BoundPredicate,
     states: Mapping[str, State],
-    constants: Callable[[DataFile], Mapping[str, object]],
+    constants: Callable[[DataFile | FileRange], Mapping[str, object]],
     unknown: Collection[str] = (),
-) -> Callable[[DataFile], bool]:
+) -> Callable[[DataFile | FileRange], bool]:
     """Return a callback that returns whether a file may have a matching row.
 
     `states` are those of the tables, by their paths; `constants` returns the values of columns that do not come from the
@@ -52,7 +53,7 @@ def file_filter(
     tables = [_Table(root, state, columns) for root, state in states.items()]
     positions = {path: (table, i) for table in tables for i, path in enumerate(table.paths)}
 
-    def may_match(file: DataFile) -> bool:
+    def may_match(file: DataFile | FileRange) -> bool:
         if file.path not in positions:  # unmanaged
             return True
         table, i = positions[file.path]

@@ -144,6 +144,10 @@ def _read(
         # Files in partitions that cannot match are not opened.
         fields = partition.partition_fields
         ranges = tuple(part for part in partition.ranges if selection is None or selection.keeps_file(fields, part))
+        if selection is not None and partition.tables and conjuncts:
+            from spark_arrow_ipc.spark.read.log_answers import prune_by_logs  # as above
+
+            ranges = prune_by_logs(selection, reader.options, roots=partition.tables, ranges=ranges, fields=fields)
         partition = replace(partition, selection=selection, ranges=ranges)
     elif not isinstance(reader, ArrowIpcBatchReader) and any("exact" in node for node in conjuncts):
         raise RuntimeError(

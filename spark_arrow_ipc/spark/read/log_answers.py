@@ -1,4 +1,4 @@
-"""Answer aggregates of files by the logs of their tables, so that a task opens none of them.
+"""Answer aggregates of files by the logs of their tables, and skip files without matching rows, so that a task opens none of them.
 
 A log has the rows of each managed file, and the statistics of its columns in the form that a footer has for each record batch.
 So the files of a task that are of one partition are answered as the record batches of one file are. A managed file never
@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -35,6 +36,9 @@ from spark_arrow_ipc.table.log import read_newer, read_state
 from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.state import State
 
+if TYPE_CHECKING:
+    from spark_arrow_ipc.spark.read.where import RowSelection
+
 AnswerFiles = Callable[[Schema, Sequence[int], FileRange, Sequence[t.Field], "BlockStatistics | None"], frozenset[int]]
 """`Answers.answer_files` of the reader."""
 
@@ -46,10 +50,14 @@ _TYPES: Final = (t.Int, t.Bool, t.Decimal, t.Date, t.Timestamp, t.FloatingPoint,
 class _Table:
     """A state, the columns of its files that are answered with their statistics, and the position of each file in it."""
 
+    root: str
     state: State
     columns: Mapping[str, tuple[t.Field, Array]]
     positions: Mapping[str, int]
 
+
+_FEWEST_PRUNED: Final = 32
+"""Files of a task that are looked up in a log: it takes 1 to 2 ms to open one, and as long as some dozens to read a state."""
 
 _READ: Final[dict[str, _Table]] = {}
 """The table that this process has read, by its path: one at most."""
@@ -65,19 +73,61 @@ def answer_by_logs(
     fields: Sequence[t.Field],
 ) -> tuple[FileRange, ...]:
     """Answer what the logs of tables can of some columns, and return the ranges that must be read."""
-    left, storage = tuple(ranges), options.path_storage
-    # Rows are those of the files if no option skips or makes some.
-    reads_all = options.tensors is None and options.column_paths is None and options.error_policy == STRICT
-    if not reads_all or not os.environ.get("SPARK_REUSE_WORKER"):
+    left = tuple(ranges)
+    if _reads_all(options):
+        for table in _tables(options, roots):
+            left = _answer(answer, names, table, left, fields)
+    return left
+
+
+def prune_by_logs(
+    selection: RowSelection,
+    options: ReadOptions,
+    *,
+    roots: Sequence[str],
+    ranges: Sequence[FileRange],
+    fields: Sequence[t.Field],
+) -> tuple[FileRange, ...]:
+    """Skip the ranges of files in which no row can match by the statistics in the logs of tables.
+
+    The plan does so for the option `where`. The conditions that Spark pushes down come after the plan, and reach tasks only.
+    """
+    left = tuple(ranges)
+    if len(left) < _FEWEST_PRUNED or not _reads_all(options):
         return left
+    from spark_arrow_ipc.dataset.scan.prune_files import file_filter  # few tasks have so many files
+
+    for table in _tables(options, roots):
+        root, files = table.root, table.state.files
+        slots = {part.path: table.positions.get(part.path, -1) for part in left}
+        is_asked = np.zeros(len(files), np.bool_)
+        is_asked[[slot for slot in slots.values() if slot >= 0]] = True
+        state = replace(table.state, files=files.select(is_asked))
+        constants = partial(selection.constants, fields)
+        may_match = file_filter(selection.bound, {root: state}, constants, selection.of_blocks)
+        # A file of another size is not the one that the log has: the task that opens it raises the error.
+        left = tuple(
+            part
+            for part in left
+            if (slot := slots[part.path]) < 0 or files.nbytes[slot] != part.nbytes or may_match(part)
+        )
+    return left
+
+
+def _reads_all(options: ReadOptions) -> bool:
+    """Return True if rows are those of the files, as no option skips or makes some, and the process lives long enough."""
+    reads_all = options.tensors is None and options.column_paths is None and options.error_policy == STRICT
+    return reads_all and bool(os.environ.get("SPARK_REUSE_WORKER"))
+
+
+def _tables(options: ReadOptions, roots: Sequence[str]) -> Iterator[_Table]:
     for root in roots:
         try:
-            table = _read(TableDirectory(storage, root))
+            table = _read(TableDirectory(options.path_storage, root))
         except (ArrowIpcError, OSError):  # the files were planned all the same, and are there
             continue
         if table is not None:
-            left = _answer(answer, names, table, left, fields)
-    return left
+            yield table
 
 
 def _read(directory: TableDirectory) -> _Table | None:
@@ -90,7 +140,7 @@ def _read(directory: TableDirectory) -> _Table | None:
     if state is None or schema is None:
         return None
     positions = {join(directory.root, path): i for i, path in enumerate(state.files.paths)}
-    _READ[directory.root] = _Table(state, _columns(state, schema), positions)
+    _READ[directory.root] = _Table(directory.root, state, _columns(state, schema), positions)
     return _READ[directory.root]
 
 
