@@ -82,6 +82,7 @@ def test_parts_joined_are_the_whole(array, cuts):
     assert_same(array, concat.concat(parts))
 
 
+@pytest.mark.slow
 @given(strategies.types(), strategies.generators, st.tuples(strategies.lengths, strategies.lengths))
 def test_joined_arrays_are_found_in_the_whole(type_, rng, lengths):
     a, b = (strategies.random_array(rng, type_, length) for length in lengths)

@@ -85,6 +85,7 @@ def test_a_table_of_transactions_is_read_by_another_program(tmp_path):
     assert len(maintained_tables.ids(lake)) == len(expected)
 
 
+@pytest.mark.slow
 def test_a_program_without_this_package_reads_the_same_files(tmp_path):
     directory = TableDirectory(LOCAL, str(tmp_path))
     entries, models = log_cases.random_entries(3, 30)

@@ -156,6 +156,7 @@ def test_partitions_are_listed_at_once(storage, monkeypatch):
     assert 1_000 == read.rows()
 
 
+@pytest.mark.slow
 def test_patterns_are_looked_for_at_once(storage, monkeypatch):
     data = file_of(2, 10, 1)
     for year in range(40):

@@ -55,6 +55,7 @@ def test_the_next_rows_begin_a_file_where_indices_count_no_more(name):
     assert list(chain(*batches)) == [n for file in encoded(t.int16, *map(list, batches)) for each in file for n in each]
 
 
+@pytest.mark.slow
 def test_rows_of_a_large_batch_are_encoded_a_few_times(monkeypatch):
     """Before, all rows that were left were encoded again for each file: 800,000 took 15 times as long as 200,000."""
     seen = []

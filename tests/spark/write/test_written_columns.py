@@ -199,6 +199,7 @@ def test_values_that_become_many_begin_files(tmp_path):
     assert sorted(FEW * 4 + MANY + most) == rows(tmp_path)
 
 
+@pytest.mark.slow
 def test_partitions_have_dictionaries_of_their_own(tmp_path):
     schema = s.StructType([*SCHEMA.fields, s.StructField("k", s.LongType())])
     for word in ("all", "none"):
@@ -232,6 +233,7 @@ def test_compactions_and_rewrites_follow(tmp_path):
     assert sorted(2 * expected + MANY) == rows(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["all", "none"])
 def test_batches_of_a_stream_follow_its_first_one(tmp_path, monkeypatch, word):
     def write(number, *tasks):
