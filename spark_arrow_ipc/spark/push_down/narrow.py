@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types as s
 from pyspark.sql.datasource import InputPartition
@@ -28,6 +28,9 @@ from spark_arrow_ipc.spark.read.reader import Answers, ArrowIpcBatchReader, Arro
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.push_down.conjuncts import Node
+
+_FEWEST_PRUNED: Final = 32
+"""Files of a task that are looked up in a log: to read a state takes as long as to open some dozens, at 1 to 2 ms each."""
 
 
 def command(
@@ -144,8 +147,8 @@ def _read(
         # Files in partitions that cannot match are not opened.
         fields = partition.partition_fields
         ranges = tuple(part for part in partition.ranges if selection is None or selection.keeps_file(fields, part))
-        if selection is not None and partition.tables and conjuncts:
-            from spark_arrow_ipc.spark.read.log_answers import prune_by_logs  # as above
+        if selection is not None and conjuncts and partition.tables and len(ranges) >= _FEWEST_PRUNED:
+            from spark_arrow_ipc.spark.read.log_answers import prune_by_logs  # few tasks have so many files
 
             ranges = prune_by_logs(selection, reader.options, roots=partition.tables, ranges=ranges, fields=fields)
         partition = replace(partition, selection=selection, ranges=ranges)

@@ -56,9 +56,6 @@ class _Table:
     positions: Mapping[str, int]
 
 
-_FEWEST_PRUNED: Final = 32
-"""Files of a task that are looked up in a log: it takes 1 to 2 ms to open one, and as long as some dozens to read a state."""
-
 _READ: Final[dict[str, _Table]] = {}
 """The table that this process has read, by its path: one at most."""
 
@@ -93,7 +90,7 @@ def prune_by_logs(
     The plan does so for the option `where`. The conditions that Spark pushes down come after the plan, and reach tasks only.
     """
     left = tuple(ranges)
-    if len(left) < _FEWEST_PRUNED or not _reads_all(options):
+    if not _reads_all(options):
         return left
     from spark_arrow_ipc.dataset.scan.prune_files import file_filter  # few tasks have so many files
 
