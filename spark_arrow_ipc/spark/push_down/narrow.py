@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as s
 from pyspark.sql.datasource import InputPartition
@@ -28,9 +28,6 @@ from spark_arrow_ipc.spark.read.reader import Answers, ArrowIpcBatchReader, Arro
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.push_down.conjuncts import Node
-
-_FEWEST_PRUNED: Final = 32
-"""Files of a task that are looked up in a log: to read a state takes as long as to open some dozens, at 1 to 2 ms each."""
 
 
 def command(
@@ -94,6 +91,12 @@ def add_conjuncts(partition: bytes, conjuncts: str) -> Filtered:
     return Filtered(pickle.loads(partition), parse_json(conjuncts))  # noqa: S301 - as above
 
 
+def keep_files(partition: bytes, positions: str) -> InputPartition:
+    """Return a partition with the ranges of some positions, as the bounds of the other files exclude a condition."""
+    complete: ArrowIpcInputPartition = pickle.loads(partition)  # noqa: S301 - as above
+    return replace(complete, ranges=tuple(complete.ranges[i] for i in parse_json(positions)))
+
+
 @dataclass(frozen=True)
 class Combined(InputPartition):  # type: ignore[misc]  # as above
     """Partitions of the complete read whose aggregates one task computes from headers."""
@@ -147,10 +150,6 @@ def _read(
         # Files in partitions that cannot match are not opened.
         fields = partition.partition_fields
         ranges = tuple(part for part in partition.ranges if selection is None or selection.keeps_file(fields, part))
-        if selection is not None and conjuncts and partition.tables and len(ranges) >= _FEWEST_PRUNED:
-            from spark_arrow_ipc.spark.read.log_answers import prune_by_logs  # few tasks have so many files
-
-            ranges = prune_by_logs(selection, reader.options, roots=partition.tables, ranges=ranges, fields=fields)
         partition = replace(partition, selection=selection, ranges=ranges)
     elif not isinstance(reader, ArrowIpcBatchReader) and any("exact" in node for node in conjuncts):
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Answer aggregates of files by the logs of their tables, and skip files without matching rows, so that a task opens none of them.
+"""Answer aggregates of files by the logs of their tables, so that a task opens none of them.
 
 A log has the rows of each managed file, and the statistics of its columns in the form that a footer has for each record batch.
 So the files of a task that are of one partition are answered as the record batches of one file are. A managed file never
@@ -13,9 +13,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -35,9 +34,6 @@ from spark_arrow_ipc.table.encoded_schema import decode_schema
 from spark_arrow_ipc.table.log import read_newer, read_state
 from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.state import State
-
-if TYPE_CHECKING:
-    from spark_arrow_ipc.spark.read.where import RowSelection
 
 AnswerFiles = Callable[[Schema, Sequence[int], FileRange, Sequence[t.Field], "BlockStatistics | None"], frozenset[int]]
 """`Answers.answer_files` of the reader."""
@@ -74,40 +70,6 @@ def answer_by_logs(
     if _reads_all(options):
         for table in _tables(options, roots):
             left = _answer(answer, names, table, left, fields)
-    return left
-
-
-def prune_by_logs(
-    selection: RowSelection,
-    options: ReadOptions,
-    *,
-    roots: Sequence[str],
-    ranges: Sequence[FileRange],
-    fields: Sequence[t.Field],
-) -> tuple[FileRange, ...]:
-    """Skip the ranges of files in which no row can match by the statistics in the logs of tables.
-
-    The plan does so for the option `where`. The conditions that Spark pushes down come after the plan, and reach tasks only.
-    """
-    left = tuple(ranges)
-    if not _reads_all(options):
-        return left
-    from spark_arrow_ipc.dataset.scan.prune_files import file_filter  # few tasks have so many files
-
-    for table in _tables(options, roots):
-        root, files = table.root, table.state.files
-        slots = {part.path: table.positions.get(part.path, -1) for part in left}
-        is_asked = np.zeros(len(files), np.bool_)
-        is_asked[[slot for slot in slots.values() if slot >= 0]] = True
-        state = replace(table.state, files=files.select(is_asked))
-        constants = partial(selection.constants, fields)
-        may_match = file_filter(selection.bound, {root: state}, constants, selection.of_blocks)
-        # A file of another size is not the one that the log has: the task that opens it raises the error.
-        left = tuple(
-            part
-            for part in left
-            if (slot := slots[part.path]) < 0 or files.nbytes[slot] != part.nbytes or may_match(part)
-        )
     return left
 
 

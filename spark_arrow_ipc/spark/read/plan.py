@@ -15,8 +15,8 @@ one open, and splits are computed from it:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,7 @@ from spark_arrow_ipc.table.names import TableDirectory
 
 if TYPE_CHECKING:
     from spark_arrow_ipc.spark.read.where import RowSelection
+    from spark_arrow_ipc.table.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class PartitionPlan:
     selection: RowSelection | None  # of the rows for Spark; None for all
     # The newest of several files, from which the schema is unless the user gave one; for errors.
     newest: DataFile | None
-    tables: tuple[str, ...] = ()  # paths of the tables whose directories are read
+    states: Mapping[str, State] = field(default_factory=dict)  # of the tables whose directories are read, by path
     # The id of the table and the number of its newest entry, of a read of one directory; empty without a log.
     table: str = ""
     entry: int = 0
@@ -110,7 +111,6 @@ def plan_files(
 ) -> PartitionPlan:
     """Plan a read of listed files."""
     several = len(partitioning.files) > 1 and not options.merge_schema
-    tables = tuple(partitioning.states)
     newest = next(newest_first(partitioning.files)) if several else None
     where = selection = None
     extra: Sequence[s.StructField] = ()
@@ -137,7 +137,7 @@ def plan_files(
         partial(selection.prune_sizes, fields=partitioning.fields) if selection is not None and by_statistics else None,
         skips_broken=options.error_policy.skips_any,
     )
-    return PartitionPlan(splits, partitioning.fields, selection, newest, tables)
+    return PartitionPlan(splits, partitioning.fields, selection, newest, partitioning.states)
 
 
 def _split_options(options: ReadOptions) -> SplitOptions:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import types as s
@@ -18,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow.column_path import walk_fields
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.arrow.types import DataType, Dictionary, Field, bool_, date32, int8, int16, int32, int64, utf8
+from spark_arrow_ipc.arrow.types import Dictionary, Field
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import PLANNED_ONCE, ScannedFile, ScanOptions, SelectBlocks, scan
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
@@ -104,7 +102,7 @@ class ArrowIpcInputPartition(InputPartition):  # type: ignore[misc]  # PySpark i
     names: tuple[str, ...] = ()  # columns of the read, only in the task that warns of others
     table: str = ""  # as in `PartitionPlan`, for statements that change rows
     entry: int = 0
-    # For the scan of the JVM, which searches it in the pickle (`_make_notes`); empty if the bytes are unknown. The last field,
+    # For the scan of the JVM, which searches it in the pickle (`plan_note`); empty if the bytes are unknown. The last field,
     # so that no text from files or users follows it.
     note: str = ""
 
@@ -205,9 +203,18 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
 
     def _input_partitions(self, plan: PartitionPlan, planned_at: datetime) -> list[ArrowIpcInputPartition]:
         tune_worker()
-        notes = _make_notes(plan.splits, plan.fields, self._data_columns)
+        from spark_arrow_ipc.spark.read.plan_note import make_notes  # of planners only
+
+        notes = make_notes(plan.splits, plan.fields, self._data_columns, plan.states, self._options)
         every = ArrowIpcInputPartition(
-            (), plan.fields, planned_at, plan.selection, plan.newest, plan.tables, table=plan.table, entry=plan.entry
+            (),
+            plan.fields,
+            planned_at,
+            plan.selection,
+            plan.newest,
+            tuple(plan.states),
+            table=plan.table,
+            entry=plan.entry,
         )
         partitions = [replace(every, ranges=ranges, note=note) for ranges, note in zip(plan.splits, notes, strict=True)]
         if not partitions and plan.selection is not None and plan.selection.depends_on_session:
@@ -342,40 +349,6 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
                         batch = finish(piece, rows)
                         if batch is not None:
                             yield batch
-
-
-_MOST_PARTITIONS: Final = 64
-"""Most partitions of a split whose values are in its note."""
-
-_NOTE_TYPES: Final[Mapping[DataType, s.DataType]] = {
-    utf8: s.StringType(), bool_: s.BooleanType(), date32: s.DateType(),
-    int64: s.LongType(), int32: s.IntegerType(), int16: s.ShortType(), int8: s.ByteType(),
-}  # fmt: skip
-"""Types of partition columns in notes, with Spark's types; a column with another type in the frame is left out."""
-
-
-def _make_notes(
-    splits: Sequence[Sequence[FileRange]], fields: Sequence[Field], data_columns: s.StructType
-) -> list[str]:
-    """Return `ArrowIpcInputPartition.note` of each split: ``arrowipc-plan:NOTE:`` with JSON in base64."""
-    of_frame = {field.name: field.dataType for field in data_columns}
-    types = [_NOTE_TYPES.get(field.type) for field in fields]
-    columns = [
-        (i, type_) for i, type_ in enumerate(types) if type_ is not None and type_ == of_frame.get(fields[i].name)
-    ]
-    counted: set[str] = set()  # a file belongs to the split in which it begins
-    notes = []
-    for ranges in splits:
-        fresh = {part.path: part.nbytes for part in ranges if part.path not in counted}
-        counted.update(fresh)
-        rows = dict.fromkeys(part.partition for part in ranges) if columns else {}
-        names, values = [fields[i].name for i, _ in columns], []
-        if len(rows) <= _MOST_PARTITIONS:
-            # In Spark's internal form, since the JVM compares them by Spark's classes.
-            values = [[type_.toInternal(row[i]) for i, type_ in columns] for row in rows]
-        note = {"bytes": sum(fresh.values()), "names": names if values else [], "values": values}
-        notes.append(f"arrowipc-plan:{b64encode(json.dumps(note).encode()).decode()}:")
-    return notes
 
 
 def _is_case_sensitive() -> bool:

@@ -1,13 +1,13 @@
-"""Tasks of a query do not open the files that a table's log excludes, as the option `where` does not plan them."""
+"""No task of a query opens a file that a table's log excludes, as the option `where` does not plan it."""
+
+import shutil
 
 import pyarrow as pa
 import pytest
 
 FILES = 40
 ROWS = 10
-ONE_TASK = {"minPartitionNum": 1, "maxPartitionBytes": "1g"}
-FEW = FILES // 2
-"""A task of fewer files than `_FEWEST_PRUNED` opens them: it would read the log for longer."""
+TASKS = {"one task": {"minPartitionNum": 1, "maxPartitionBytes": "1g"}, "a task a file": {"minPartitionNum": FILES}}
 
 # A condition, and the keys whose files it has to open.
 CONDITIONS = {
@@ -22,12 +22,20 @@ CONDITIONS = {
 }
 
 
-def write(spark, path, files=FILES):
-    rows = spark.range(files * ROWS).selectExpr(
+@pytest.fixture(scope="module")
+def table(pushed, tmp_path_factory):
+    """A table of `FILES` files, each with `ROWS` keys that follow each other."""
+    path = tmp_path_factory.mktemp("table") / "t"
+    write(pushed, path)
+    return path
+
+
+def write(spark, path):
+    rows = spark.range(FILES * ROWS).selectExpr(
         "id AS k", "printf('s%05d', id) AS s", "IF(id BETWEEN 200 AND 209, NULL, id) AS n"
     )
-    rows.repartitionByRange(files, "k").write.format("arrowipc").mode("append").save(str(path))
-    assert files == len([*path.glob("*.arrow")])
+    rows.repartitionByRange(FILES, "k").write.format("arrowipc").mode("append").save(str(path))
+    assert FILES == len([*path.glob("*.arrow")])
 
 
 def ruin(path, kept):
@@ -37,11 +45,13 @@ def ruin(path, kept):
             file.write_bytes(b"\xee" * file.stat().st_size)
 
 
-@pytest.mark.parametrize("condition", CONDITIONS)
-def test_files_that_the_log_excludes_are_not_opened(pushed, without, tmp_path, condition):
+@pytest.mark.parametrize(
+    ("condition", "tasks"), [*((condition, "one task") for condition in CONDITIONS), ("a range", "a task a file")]
+)
+def test_files_that_the_log_excludes_are_not_opened(pushed, without, table, tmp_path, condition, tasks):
     text, kept = CONDITIONS[condition]
-    write(pushed, tmp_path / "t")
-    pushed.read.format("arrowipc").options(**ONE_TASK).load(str(tmp_path / "t")).createOrReplaceTempView("t")
+    shutil.copytree(table, tmp_path / "t")
+    pushed.read.format("arrowipc").options(**TASKS[tasks]).load(str(tmp_path / "t")).createOrReplaceTempView("t")
     queries = [f"SELECT * FROM t WHERE {text}", f"SELECT count(*), sum(k), max(s) FROM t WHERE {text}"]
     expected = [without(sql) for sql in queries]
     ruin(tmp_path / "t", kept)
@@ -50,13 +60,21 @@ def test_files_that_the_log_excludes_are_not_opened(pushed, without, tmp_path, c
         pushed.sql("SELECT sum(k) FROM t").collect()
 
 
-@pytest.mark.parametrize("change", ["few files", "another size", "ignoreCorruptFiles"])
-def test_files_are_opened(pushed, tmp_path, change):
-    """A task of few files; a file that is not the one of the log; where broken files have no rows, also in other queries."""
+def test_what_is_left_of_tasks_is_read_together(pushed, table):
+    frame = pushed.read.format("arrowipc").options(minPartitionNum=4).load(str(table))
+    keys = range(5, FILES * ROWS, 4 * ROWS)  # in each fourth file
+    tasks = {condition: frame.where(condition).rdd.getNumPartitions() for condition in ("k >= 0", "k IN (5, 395)")}
+    tasks["12 of 40 files"] = frame.where(frame.k.isin([*keys, 15, 25])).rdd.getNumPartitions()
+    assert {"k >= 0": 4, "k IN (5, 395)": 1, "12 of 40 files": 2} == tasks
+
+
+@pytest.mark.parametrize("change", ["another size", "ignoreCorruptFiles"])
+def test_files_are_opened(pushed, table, tmp_path, change):
+    """A file that is not the one of the log; where broken files have no rows, also in other queries."""
     path = tmp_path / "t"
-    write(pushed, path, FEW if change == "few files" else FILES)
+    shutil.copytree(table, path)
     options = {"ignoreCorruptFiles": "true"} if change == "ignoreCorruptFiles" else {}
-    frame = pushed.read.format("arrowipc").options(**ONE_TASK, **options).load(str(path)).where("k = 5")
+    frame = pushed.read.format("arrowipc").options(**options).load(str(path)).where("k = 5")
     ruin(path, [5])
     if change == "another size":
         for file in path.glob("*.arrow"):
@@ -67,3 +85,40 @@ def test_files_are_opened(pushed, tmp_path, change):
     else:
         with pytest.raises(Exception, match=r"(?s)part-.*\.arrow"):
             frame.collect()
+
+
+# Values of a type, in Spark's order: each has a file of its own, and is compared with all.
+VALUES = {
+    "BYTE": ["-128Y", "-1Y", "0Y", "127Y"],
+    "INT": ["-2147483648", "-1", "0", "1", "2147483647"],
+    "BIGINT": ["-9223372036854775808L", "-1L", "0L", "9223372036854775807L"],
+    "FLOAT": ["float('-Infinity')", "-1.5F", "float('-0.0')", "0.0F", "1.5F", "float('Infinity')", "float('NaN')"],
+    "DOUBLE": ["double('-Infinity')", "-1e300D", "-0.0D", "0.0D", "1e-300D", "double('NaN')"],
+    "DECIMAL(18, 2)": ["-9999999999999999.99BD", "-0.01BD", "0.00BD", "0.01BD", "9999999999999999.99BD"],
+    "DECIMAL(38, 2)": ["-0.01BD", "999999999999999999999999999999999999.99BD"],
+    "DATE": ["DATE'-0044-03-15'", "DATE'1969-12-31'", "DATE'1970-01-01'", "DATE'9999-12-31'"],
+    "TIMESTAMP": ["TIMESTAMP'1969-12-31 23:59:59.999999Z'", "TIMESTAMP'2026-11-30 00:00:00Z'"],
+    "TIMESTAMP_NTZ": ["TIMESTAMP_NTZ'1969-12-31 23:59:59.999999'", "TIMESTAMP_NTZ'2026-11-30 00:00:00'"],
+    "STRING": ["''", "'a'", "'a\\0'", "'prefix a'", "'prefix b and more'", "'prefix b and other'", "'z'", "'\u00e9'", "'\U0001f600'"],
+    "BINARY": ["X''", "X'00'", "X'7F'", "X'80'", "X'FFFFFFFFFFFFFFFFFF'", "X'FFFFFFFFFFFFFFFFFFFF'"],
+    "BOOLEAN": ["false", "true"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [name if name in {"STRING", "DOUBLE"} else pytest.param(name, marks=pytest.mark.nightly) for name in VALUES],
+)
+def test_no_value_is_left_out(pushed, without, tmp_path, type_):
+    values = [*VALUES[type_], "NULL"]
+    rows = [*enumerate(values), (len(values), values[0]), (len(values), "NULL")]
+    table = ", ".join(f"({number}, CAST({value} AS {type_}))" for number, value in rows)
+    frame = pushed.sql(f"SELECT * FROM VALUES {table} AS t(n, x)").repartitionByRange(len(values) + 1, "n")
+    frame.write.format("arrowipc").mode("append").save(str(tmp_path / "t"))
+    pushed.read.format("arrowipc").load(str(tmp_path / "t")).createOrReplaceTempView("t")
+    signs = ("=", "<=>", "<", "<=", ">", ">=", "<>")
+    conditions = [f"x {sign} CAST({value} AS {type_})" for value in values for sign in signs]
+    conditions += [f"CAST({value} AS {type_}) < x" for value in values]
+    conditions += ["x IS NULL", "x IS NOT NULL", f"x IN ({values[0]}, {values[-2]})", f"x = {values[0]} OR x IS NULL"]
+    sql = " UNION ALL ".join(f"SELECT {i} AS c, n FROM t WHERE {text}" for i, text in enumerate(conditions))
+    assert sorted(without(sql)) == sorted(pushed.sql(sql).collect())

@@ -44,15 +44,18 @@ import org.apache.spark.sql.types.TimestampType;
 class Aggregates {
   final ObjectNode request;
   final StructType requested;
+  /** The fields whose values are needed: none to count rows. */
+  final List needed;
   final StructType output;
   /** True if headers and statistics can say all, for files that have them: counts and extremes of all rows. */
   final boolean isOfHeaders;
   /** True if tasks compute expressions. */
   final boolean computes;
 
-  private Aggregates(ObjectNode request, StructType requested, StructType output, boolean isOfHeaders, boolean computes) {
+  private Aggregates(ObjectNode request, StructType requested, List needed, StructType output, boolean isOfHeaders, boolean computes) {
     this.request = request;
     this.requested = requested;
+    this.needed = needed;
     this.output = output;
     this.isOfHeaders = isOfHeaders;
     this.computes = computes;
@@ -170,8 +173,9 @@ class Aggregates {
       }
       output.add(new StructField("a" + i, type, true, org.apache.spark.sql.types.Metadata.empty()));
     }
+    List needed = new ArrayList(requested);
     if (requested.isEmpty()) requested.add(Predicates.narrowest(schema).fields()[0]);
-    return new Aggregates(request, schema(requested), schema(output), isOfHeaders, computes);
+    return new Aggregates(request, schema(requested), needed, schema(output), isOfHeaders, computes);
   }
 
   private static StructType schema(List fields) { return new StructType((StructField[]) fields.toArray(new StructField[0])); }

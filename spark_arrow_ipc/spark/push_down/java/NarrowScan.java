@@ -140,35 +140,63 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   private PythonDataSourceReadInfo narrowed(List planned) {
     SparkInternals.step("plan");
     byte[] source = table.source(options).getOrCreateDataSourceInPython(table.name(), options, scala.Option.apply(table.schema())).dataSource();
-    List partitions = new ArrayList();
+    List partitions = new ArrayList(), together = new ArrayList();
     String keys = ofJoins.toString();
     boolean isPlain = ofJoins.isEmpty() || (long) keys.length() * planned.size() > MOST_KEYS_BYTES;
+    double share = 0;
     for (int i = 0; i < planned.size(); i++) {
       Planned one = (Planned) planned.get(i);
-      if (!one.mayJoin(joined, table.schema()) && (!partitions.isEmpty() || i + 1 < planned.size())) continue;
-      partitions.add(isPlain ? one.pickle : SparkInternals.pickledCall(MODULE, "add_conjuncts", one.pickle, keys));
+      if (!one.mayJoin(joined, table.schema()) && (!partitions.isEmpty() || !together.isEmpty() || i + 1 < planned.size())) continue;
+      byte[] pickle = one.selectedPickle();
+      // What is left of several partitions is read together, up to the files of a complete one.
+      if (share + one.share() > 1) {
+        add(partitions, together);
+        share = 0;
+      }
+      share += one.share();
+      together.add(isPlain ? pickle : SparkInternals.pickledCall(MODULE, "add_conjuncts", pickle, keys));
     }
-    if (aggregates != null && aggregates.isOfHeaders) partitions = combined(partitions);
+    add(partitions, together);
+    if (aggregates != null && aggregates.isOfHeaders) partitions = combined(partitions, isInLog(planned));
     return new PythonDataSourceReadInfo(SparkInternals.pickledCall(MODULE, "command", source, request()), SparkInternals.seq(partitions));
   }
 
+  /** Add one partition that has the rows of some, which are taken from their list. */
+  private static void add(List partitions, List together) {
+    if (!together.isEmpty()) partitions.add(together.size() == 1 ? together.get(0) : combine(together));
+    together.clear();
+  }
+
+  private static byte[] combine(List pickles) {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    for (int i = 0; i < pickles.size(); i++) bytes.writeBytes((byte[]) pickles.get(i));
+    return SparkInternals.pickledCall(MODULE, "combine_partitions", bytes.toByteArray(), Integer.toString(pickles.size()));
+  }
+
+  /** True if the log answers the aggregates of all files, as a process that lives for several tasks reads it. */
+  private boolean isInLog(List planned) {
+    if (!conjuncts.nodes.isEmpty() || !conditions.isEmpty() || !ofJoins.isEmpty()) return false;
+    if (!SparkContext.getOrCreate().getConf().getBoolean("spark.python.worker.reuse", true)) return false;
+    for (int i = 0; i < planned.size(); i++) if (!((Planned) planned.get(i)).isInLog(aggregates.needed)) return false;
+    return true;
+  }
+
   /** Fewer partitions: partitions are made for the bytes of bodies, and a task that reads none costs more than it does. */
-  private static List combined(List partitions) {
+  private static List combined(List partitions, boolean isInLog) {
     try {
       SparkInternals.step("combined");
       int cores = cores();
-      if (cores == 0) return partitions;
+      if (cores == 0 && !isInLog) return partitions;
       int tasks = Math.max(TASKS_A_CORE * cores, (partitions.size() + MOST_COMBINED - 1) / MOST_COMBINED);
-      tasks = (tasks + cores - 1) / cores * cores; // as many for each core
+      // As many for each core, but one where no file is opened.
+      tasks = isInLog ? 1 : (tasks + cores - 1) / cores * cores;
       if (partitions.size() <= tasks) return partitions;
-      List made = new ArrayList();
+      List fewer = new ArrayList();
       for (int i = 0; i < tasks; i++) {
         int first = (int) ((long) partitions.size() * i / tasks), end = (int) ((long) partitions.size() * (i + 1) / tasks);
-        ByteArrayOutputStream pickles = new ByteArrayOutputStream();
-        for (int one = first; one < end; one++) pickles.writeBytes((byte[]) partitions.get(one));
-        made.add(SparkInternals.pickledCall(MODULE, "combine_partitions", pickles.toByteArray(), Integer.toString(end - first)));
+        fewer.add(combine(partitions.subList(first, end)));
       }
-      return made;
+      return fewer;
     } catch (Throwable error) {
       SparkInternals.warnOnce("each partition has a task of its own", error);
       return partitions;

@@ -28,10 +28,11 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * One input partition of a frame's plan: its pickle, its bytes, and the values of the hive partitions that it has rows of.
+ * One input partition of a frame's plan: its pickle, its bytes, the values of the hive partitions that it has rows of, and the
+ * bounds of columns in its files.
  *
- * Python notes bytes and values in the pickle (`plan_note` in `spark/read/reader.py`). Spark's own conditions are evaluated
- * over the values, so that no task starts for files that cannot match; what cannot be evaluated keeps them.
+ * Python notes these in the pickle (`spark/read/plan_note.py`). Spark's own conditions are evaluated over the values, and
+ * compared with the bounds, so that no task starts for files that cannot match; what cannot be evaluated keeps them.
  */
 class Planned {
   /**
@@ -46,15 +47,20 @@ class Planned {
   final long bytes;
   private final String[] names;
   private final JsonNode values;
+  private final Bounds bounds;
+  /** The positions of the files that may match, null for all. */
+  private final int[] selected;
 
-  private Planned(byte[] pickle, long bytes, String[] names, JsonNode values) {
+  private Planned(byte[] pickle, long bytes, String[] names, JsonNode values, Bounds bounds, int[] selected) {
     this.pickle = pickle;
     this.bytes = bytes;
     this.names = names;
     this.values = values;
+    this.bounds = bounds;
+    this.selected = selected;
   }
 
-  static Planned unknown(byte[] pickle) { return new Planned(pickle, -1, new String[0], null); }
+  static Planned unknown(byte[] pickle) { return new Planned(pickle, -1, new String[0], null, null, null); }
 
   static Planned of(byte[] pickle) throws java.io.IOException {
     String text = new String(pickle, StandardCharsets.ISO_8859_1);
@@ -65,11 +71,13 @@ class Planned {
     JsonNode columns = (JsonNode) note.get("names");
     String[] names = new String[columns.size()];
     for (int i = 0; i < names.length; i++) names[i] = ((JsonNode) columns.get(i)).asText();
-    return new Planned(pickle, ((JsonNode) note.get("bytes")).asLong(), names, (JsonNode) note.get("values"));
+    return new Planned(pickle, ((JsonNode) note.get("bytes")).asLong(), names, (JsonNode) note.get("values"), new Bounds(note), null);
   }
 
   /** Two of one plan are equal: Spark keeps each pickle once. */
-  public boolean equals(Object other) { return other instanceof Planned && ((Planned) other).pickle == pickle; }
+  public boolean equals(Object other) {
+    return other instanceof Planned && ((Planned) other).pickle == pickle && java.util.Arrays.equals(((Planned) other).selected, selected);
+  }
   public int hashCode() { return System.identityHashCode(pickle); }
 
   /** Those that may have rows for which the conditions are true; at least one, whose task says what is wrong with the read. */
@@ -77,13 +85,34 @@ class Planned {
     List conjuncts = new ArrayList();
     for (int i = 0; i < conditions.size(); i++) take((Expression) conditions.get(i), conjuncts);
     List pruned = new ArrayList();
+    Planned none = null;
     for (int i = 0; i < planned.size(); i++) {
       Planned one = (Planned) planned.get(i);
       boolean may = true;
       for (int c = 0; may && c < conjuncts.size(); c++) may = one.mayMatch((Expression) conjuncts.get(c), schema);
-      if (may) pruned.add(one);
+      if (may) {
+        one = one.select(conjuncts, schema);
+        if (one.selected != null && one.selected.length == 0) none = one;
+        else pruned.add(one);
+      }
     }
+    if (pruned.isEmpty() && none != null) pruned.add(none);
     return pruned.isEmpty() && !planned.isEmpty() ? planned.subList(0, 1) : pruned;
+  }
+
+  private Planned select(List conjuncts, StructType schema) {
+    int[] files = bounds == null ? null : bounds.select(conjuncts, schema);
+    return files == null ? this : new Planned(pickle, bytes, names, values, bounds, files);
+  }
+
+  boolean isInLog(List fields) { return bounds != null && bounds.areOfAllFiles(fields); }
+
+  /** The share of its files that may match. */
+  double share() { return selected == null ? 1 : (double) selected.length / bounds.files; }
+
+  /** The pickle of the files that may match. */
+  byte[] selectedPickle() {
+    return selected == null ? pickle : SparkInternals.pickledCall(NarrowScan.MODULE, "keep_files", pickle, java.util.Arrays.toString(selected));
   }
 
   private static void take(Expression condition, List conjuncts) {
