@@ -48,7 +48,10 @@ RUNS = [
 
 @pytest.mark.one_in(2)
 @pytest.mark.slow
-@pytest.mark.parametrize(("options", "most", "status"), [c[1:] for c in RUNS], ids=[c[0] for c in RUNS])
+@pytest.mark.parametrize(
+    ("options", "most", "status"),
+    [pytest.param(*run, id=name, marks=[pytest.mark.nightly] * (name == "over it")) for name, *run in RUNS],
+)
 def test_a_default_run_fails_where_it_takes_more_than_its_budget(options, most, status, monkeypatch):
     monkeypatch.setenv("TESTS_CPU_SECONDS", most)
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
