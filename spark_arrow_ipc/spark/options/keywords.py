@@ -53,7 +53,7 @@ class _ScanKeywords(TypedDict, total=False):
     modifiedAfter: datetime | str
     """Reads only files last modified after this time; zones as for `modifiedBefore`."""
     basePath: str | PathLike[str]
-    """The directory below which `key=value` directories are columns; by default, each path."""
+    """The directory below which `key=value` directories are columns; by default, each path of the read."""
     partitionTypeInference: bool
     """Infers the types of partition columns from their values; otherwise they are strings."""
     timeZone: str
@@ -97,7 +97,7 @@ class FunctionKeywords(CountKeywords, total=False):
     """Options of `map_in_arrow` and `aggregate`."""
 
     where: str
-    """Reads only rows for which this is true; skips partitions, files and record batches without any."""
+    """Reads only rows for which this is true; skips partitions, files and record batches without such rows."""
 
 
 class ReadKeywords(FunctionKeywords, total=False):
@@ -113,33 +113,33 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Options of reading a stream and of `ingest`."""
 
     where: str
-    """Reads only rows for which this is true; skips partitions, files and record batches without any."""
+    """Reads only rows for which this is true; skips partitions, files and record batches without such rows."""
     maxFilesPerTrigger: int
     """The most files in a batch. `Trigger.Once` reads all files."""
     maxBytesPerTrigger: int | str
     """The most file bytes in a batch, which has at least one file."""
     startingFrom: Literal["earliest", "latest"] | int | datetime
-    """Where a new query starts: at existing data (`earliest`), at later data (`latest`), at a log entry's number, or at
-    a time."""
+    """Where a new query starts: at existing data (`earliest`), at data that comes later (`latest`), at the number of a
+    log entry, or at a time."""
     sourceLog: str | PathLike[str]
     """A directory for this query only, which records the files of each batch: files may then arrive in any order."""
     onOverwrite: Literal["fail", "skip", "append"]
-    """If a commit removed rows of earlier commits: `fail` (also without the option), `skip` it, or `append` the rows it
-    wrote."""
+    """If a commit removed rows of earlier commits: `fail` ends the query (as without the option), `skip` reads nothing
+    of the commit, `append` the rows that it wrote."""
     readChangeFeed: bool
     """Reads the rows that each log entry inserted or deleted ([columns](streaming.md#a-table-commit-by-commit)).
     Compactions change no row."""
     failOnDataLoss: bool
-    """Log entries or files that are removed before they are read are an error; with `false`, files are left out, and if
-    log entries are missing, all existing files are read again."""
+    """Log entries or files that are removed before they are read are an error. With `false`, the query leaves out such
+    files, and reads all existing files again if log entries are missing."""
     tail: bool
     """Reads one stream (`.arrows`) in a local or mounted file system, record batch by record batch, while another
     process appends to it."""
     lateWindow: timedelta | int | str
-    """How much older than the newest file read a new file may be; 1h by default. An older one is not read, with a
-    warning."""
+    """A new file may be so much older than the newest file that was read; 1h by default. An older file is not read,
+    with a warning."""
     onBadFile: Literal["fail", "skip", "quarantine"]
-    """`fail` waits for incomplete files and fails at columns that the query cannot read; `skip` skips such files until
+    """`fail` waits for incomplete files and fails at columns that the query cannot read; `skip` skips both kinds until
     they change, `quarantine` also records them in `sourceLog`."""
     latestFirst: bool
     """Reads the newest files first."""
@@ -148,7 +148,7 @@ class _FollowKeywords(_ScanKeywords, total=False):
     cleanSource: Literal["off", "delete"]
     """`delete` deletes the files of a batch after the sink has committed it, unless they have changed since."""
     pollInterval: timedelta | int | str
-    """The pause between checks for new data: by default 200ms, or 10s for remote storage."""
+    """The pause between checks for new data; 200ms by default, 10s for remote storage."""
 
 
 class ReadStreamKeywords(_FollowKeywords, total=False):
@@ -186,7 +186,7 @@ class _FileKeywords(TypedDict, total=False):
     """Writes arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with a `?`, structs as
     arrow.variable_shape_tensor. A row of another shape is an error."""
     fixedSizeLists: str | Mapping[str, int]
-    """Writes arrays as fixed-size lists, as does `arrow.fixed-size-list.size` in a column's metadata. A row of another
+    """Writes arrays as fixed-size lists; so does `arrow.fixed-size-list.size` in a column's metadata. A row of another
     length is an error."""
     metadata: Mapping[str, str]
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
@@ -196,7 +196,8 @@ class _FileKeywords(TypedDict, total=False):
     schemaCheck: Literal["merge", "exact", "none"]
     """The columns that an append or a dynamic overwrite [may have](writing.md#columns-and-types)."""
     caseSensitive: bool
-    """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
+    """Allows column names that differ only in case; Spark reads such columns only with
+    `spark.sql.caseSensitive=true`."""
     retention: timedelta | int | str
     """How long the table [retains](history.md#retention) log entries and removed files, until a job sets another
     value."""
@@ -290,7 +291,8 @@ class CompactKeywords(TypedDict, total=False):
     """Columns that get [statistics](statistics.md) in the footer, for `where`. `auto` takes the first 64, up to 1 % of
     the file or 1 MiB, whichever is more. Streams have none."""
     caseSensitive: bool
-    """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
+    """Allows column names that differ only in case; Spark reads such columns only with
+    `spark.sql.caseSensitive=true`."""
     retention: timedelta | int | str
     """How long the table [retains](history.md#retention) log entries and removed files, until a job sets another
     value."""

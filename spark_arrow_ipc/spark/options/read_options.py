@@ -72,7 +72,7 @@ class ReadOptions:
     where: str | None = d.string(
         "a predicate in Spark's SQL",
         "year = 2024 AND name LIKE 'a%'",
-        "Reads only rows for which this is true; skips partitions, files and record batches without any.",
+        "Reads only rows for which this is true; skips partitions, files and record batches without such rows.",
         applies=Use.ROWS,
     )
     metadata_columns: bool = d.flag("false", "Adds columns with the origin of each row.", applies=Use.ROWS)
@@ -163,7 +163,7 @@ class ReadOptions:
     )
     base_path: str | None = d.path(
         "/data/flights",
-        "The directory below which `key=value` directories are columns; by default, each path.",
+        "The directory below which `key=value` directories are columns; by default, each path of the read.",
         applies=Use.LISTED | Use.COUNT,
     )
     partition_type_inference: bool = d.flag(
@@ -303,8 +303,8 @@ class StreamOptions:
         "earliest",
         "earliest, latest, the number of a log entry, or a time with its zone as 2026-06-01T13:00:00Z",
         "latest",
-        "Where a new query starts: at existing data (`earliest`), at later data (`latest`), at a log entry's number, "
-        "or at a time.",
+        "Where a new query starts: at existing data (`earliest`), at data that comes later (`latest`), at the number of a "
+        "log entry, or at a time.",
         kind=d.point_or(StartingFrom),
         applies=Use.STREAMS,
     )
@@ -315,8 +315,8 @@ class StreamOptions:
     )
     on_overwrite: OnOverwrite | None = d.optional_word(
         OnOverwrite.SKIP,
-        "If a commit removed rows of earlier commits: `fail` (also without the option), `skip` it, or `append` the "
-        "rows it wrote.",
+        "If a commit removed rows of earlier commits: `fail` ends the query (as without the option), `skip` reads nothing of "
+        "the commit, `append` the rows that it wrote.",
         applies=Use.TABLE,
     )
     read_change_feed: bool = d.flag(
@@ -327,7 +327,7 @@ class StreamOptions:
     )
     fail_on_data_loss: bool = d.flag(
         "true",
-        "Log entries or files that are removed before they are read are an error; with `false`, files are left out, and if log entries are missing, all existing files are read again.",
+        "Log entries or files that are removed before they are read are an error. With `false`, the query leaves out such files, and reads all existing files again if log entries are missing.",
         applies=Use.TABLE,
     )
     tail: bool = d.flag(
@@ -338,12 +338,12 @@ class StreamOptions:
     )
     late_window: int | None = d.optional_duration(
         "6h",
-        "How much older than the newest file read a new file may be; 1h by default. An older one is not read, with a warning.",
+        "A new file may be so much older than the newest file that was read; 1h by default. An older file is not read, with a warning.",
         applies=Use.DIRECTORY,
     )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
-        "`fail` waits for incomplete files and fails at columns that the query cannot read; `skip` skips such files until they change, `quarantine` also records them in `sourceLog`.",
+        "`fail` waits for incomplete files and fails at columns that the query cannot read; `skip` skips both kinds until they change, `quarantine` also records them in `sourceLog`.",
         applies=Use.DIRECTORY,
     )
     latest_first: bool = d.flag("false", "Reads the newest files first.", applies=Use.DIRECTORY)
@@ -361,7 +361,7 @@ class StreamOptions:
         values.pause,
         "a number of seconds, or one with a unit of ms, s, m, h or d",
         "200ms",
-        "The pause between checks for new data: by default 200ms, or 10s for remote storage.",
+        "The pause between checks for new data; 200ms by default, 10s for remote storage.",
         kind=d.PAUSE,
         applies=Use.STREAMS,
     )

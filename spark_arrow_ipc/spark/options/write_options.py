@@ -93,7 +93,7 @@ class SparkWriteOptions:
         values.list_sizes,
         "columns or fields of structs with lengths, as name:768, separated by commas",
         "embedding:768, page.embedding:384",
-        "Writes arrays as fixed-size lists, as does `arrow.fixed-size-list.size` in a column's metadata. A row of another length is an error.",
+        "Writes arrays as fixed-size lists; so does `arrow.fixed-size-list.size` in a column's metadata. A row of another length is an error.",
         kind=d.SIZES,
         applies=Use.WRITES,
     )
@@ -127,7 +127,7 @@ class SparkWriteOptions:
     )
     case_sensitive: bool = d.flag(
         "false",
-        "Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`.",
+        "Allows column names that differ only in case; Spark reads such columns only with `spark.sql.caseSensitive=true`.",
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     retention: int | None = d.optional_duration(
