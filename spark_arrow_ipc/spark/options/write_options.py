@@ -60,7 +60,7 @@ class SparkWriteOptions:
     )
     partition_by: tuple[ColumnPath, ...] | None = d.column_list(
         "year, month",
-        "Columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order.",
+        "Columns that become directories `year=2024/month=1` instead of columns of files. Rows may come in any order.",
         applies=Use.WRITES | Use.CHANGE,
     )
     max_records_per_file: int | None = d.limit(
@@ -84,8 +84,8 @@ class SparkWriteOptions:
         values.tensor_columns,
         "columns with shapes, as name:2x3, separated by commas; ? is a size that differs from row to row",
         "image:224x224x3, text:?x768",
-        "Writes arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with a `?`, structs as "
-        "arrow.variable_shape_tensor. A row of another shape is an error.",
+        "Writes arrays or structs as [tensors](tensors.md#columns-writing) of these shapes; `?` is any size. A row of "
+        "another shape is an error.",
         kind=d.TENSORS,
         applies=Use.WRITES,
     )
@@ -132,7 +132,7 @@ class SparkWriteOptions:
     )
     retention: int | None = d.optional_duration(
         "7d",
-        "How long the table [retains](history.md#retention) log entries and removed files, until a job sets another value.",
+        "How long the table [retains](history.md#retention) log entries and removed files.",
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     commit_token: str | None = d.optional(
@@ -144,7 +144,7 @@ class SparkWriteOptions:
     )
     restore_types: bool = d.flag(
         "false",
-        "Writes columns with the Arrow types that they were read from, or fails ([types.md](types.md#back-to-the-types-that-were-read)).",
+        "Writes columns with [the Arrow types that they were read from](types.md#back-to-the-types-that-were-read), or fails.",
         applies=Use.WRITES | Use.CHANGE,
     )
     vectors: Vectors = d.word(
