@@ -132,8 +132,8 @@ class _FollowKeywords(_ScanKeywords, total=False):
     tail: bool
     """Reads one `.arrows` file [that grows](streaming.md#a-file-that-grows), in a local or mounted file system."""
     lateWindow: timedelta | int | str
-    """A new file may be so much older than the newest file that was read; 1h by default. An older file is not read,
-    with a warning."""
+    """A new file may be at most this much older than the newest file that was read, 1h by default; otherwise it is not
+    read, with a warning."""
     onBadFile: Literal["fail", "skip", "quarantine"]
     """`fail` waits for incomplete files and fails at columns that the query cannot read; `skip` skips both kinds until
     they change, `quarantine` also records them in `sourceLog`."""

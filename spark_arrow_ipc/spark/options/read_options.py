@@ -335,7 +335,7 @@ class StreamOptions:
     )
     late_window: int | None = d.optional_duration(
         "6h",
-        "A new file may be so much older than the newest file that was read; 1h by default. An older file is not read, with a warning.",
+        "A new file may be at most this much older than the newest file that was read, 1h by default; otherwise it is not read, with a warning.",
         applies=Use.DIRECTORY,
     )
     on_bad_file: OnBadFile = d.word(
