@@ -3,9 +3,9 @@
 How it works
 ------------
 A `Measure` maps two arrays of slot numbers, the starts and stops of ranges, to the bytes of each range. It is made once
-for a column and called many times. For types of fixed width or with value offsets making it costs nothing. For types
-whose slots point anywhere (views, list-views, dense unions) or repeat values (dictionaries, runs) the bytes of all
-slots are summed up once, O(slots).
+for a column and called many times. Making it costs nothing for types of fixed width or with value offsets. For types
+whose slots point anywhere (views, list-views, dense unions) or repeat values (dictionaries, runs), it sums up the bytes
+of all slots once, O(slots).
 
 Two sizes exist. *Stored*: a dictionary-encoded slot is its index. *Decoded*: dictionaries and runs are replaced by their
 values, as Spark sees them. A few bytes of a file may be decoded to any number of slots: one run of billions, nulls without
@@ -58,7 +58,7 @@ def nbytes(array: ArrayData) -> int:
 
     O(buffers), but O(slots) for views, list-views and dense unions.
     """
-    # Bytes that views share count for each, because the copy has them for each.
+    # Bytes that several views share count once for each view, because a copy has them once for each.
     return _whole(array, _How(decoded=False))
 
 
@@ -67,9 +67,9 @@ def measure(array: ArrayData, *, decoded: bool, slot_nbytes: int = 0) -> Measure
     """Return the measure of an array: a callback that gives the bytes of ranges of its slots.
 
     For types of fixed width or with value offsets, nested ones too, it is exact except for the rounding of bitmaps and
-    the last value offset. Bytes or elements that slots share count for each. No measure exceeds `MOST`. If `decoded`,
-    dictionaries and runs count as the values that they stand for; `slot_nbytes` are bytes that each slot costs, at
-    every depth, in addition to its value.
+    the last value offset. Bytes or elements that several slots share count once for each slot. No measure exceeds
+    `MOST`. If `decoded`, dictionaries and runs count as the values that they stand for; `slot_nbytes` are bytes that
+    each slot costs, at every depth, in addition to its value.
     """
     return _measure(array, _How(decoded, 8 * slot_nbytes))
 
@@ -82,10 +82,10 @@ def count_decoded(array: ArrayData) -> int:
 def check_expansion(array: ArrayData, max_slots: int | None = None) -> None:
     """Raise LimitError if an array stands for more values than `max_slots`. O(slots) at most, without decoding.
 
-    By default the limit is `FREE_SLOTS`, or 8 for each byte of the array. InvalidBodyError if offsets or indices point
-    outside of the array, which was not validated.
+    By default the limit is the larger of `FREE_SLOTS` and 8 for each byte of the array. InvalidBodyError if offsets or
+    indices point outside of the array, which need not have been validated.
     """
-    # So only arrays whose values share memory, or have none, can be refused. Flat ones never, at no cost.
+    # This refuses only arrays whose values share memory or have none. Flat arrays pass at no cost.
     if not array.type.children and array.dictionary is None and not isinstance(array.type, t.Null):
         return
     most = max(FREE_SLOTS, _SLOTS_A_BYTE * _held_nbytes(array)) if max_slots is None else max_slots
@@ -105,7 +105,7 @@ def buffers_nbytes(array: ArrayData) -> int:
     """Return the bytes of all buffers of an array, used or not, without dictionaries. O(buffers)."""
     nbytes = sum(buffer.nbytes for buffer in array.buffers if buffer is not None)
     if array.validity is None:
-        nbytes += array.length >> 3  # joining may have to make a bitmap, for any number of slots without bytes
+        nbytes += array.length >> 3  # joining may make a bitmap, also for slots that take no bytes here
     return nbytes + sum(map(buffers_nbytes, array.children))
 
 
@@ -273,7 +273,7 @@ def _measure_decoded_dictionary(array: ArrayData, how: _How) -> Measure:
     else:
         values = np.arange(count)
         of_slots = of_values(values, values + 1)[indices]
-    # A null has no value, but in a type of fixed width it takes as much memory as one: the least of all.
+    # A null has no value, but takes memory in a type of fixed width: as much as the smallest value.
     return _sum_of(of_slots if mask is None else np.where(mask, of_slots, of_slots.min(initial=MOST)))
 
 

@@ -84,12 +84,12 @@ class WriteOptions:
     compression_level
         None for the codec's default: 1 for ``zstd``.
     dictionaries
-        The form of different dictionaries of a field. ``unify``: a file gets one dictionary a field, before its record
-        batches, which wait for all values until the writer closes: 16 MiB in memory, more in a temporary file; a stream
-        gets each dictionary before its first batch. ``delta``: nothing waits, the first dictionary precedes its first
-        use, and later values are deltas, which some readers lack (polars). A file with dictionaries inside of
-        dictionaries, for which pyarrow refuses deltas, is written as by ``unify``. Ordered dictionaries that do not
-        continue each other are an error, except in a stream by ``unify``.
+        The form of different dictionaries of a field. ``unify``: a file gets one dictionary a field, before its
+        record batches, which wait for all values until the writer closes: in memory up to 4 MiB of all files of the
+        process, more in temporary files; a stream gets each dictionary before its first batch. ``delta``: nothing
+        waits, the first dictionary precedes its first use, and later values are deltas, which some readers lack
+        (polars). A file with dictionaries inside of dictionaries, for which pyarrow refuses deltas, is written as by
+        ``unify``. Ordered dictionaries that do not continue each other are an error, except in a stream by ``unify``.
     alignment
         Buffers begin at multiples of this number of bytes, a multiple of 8 and at most 64.
     metadata_version

@@ -35,10 +35,10 @@ from spark_arrow_ipc.storage.storage import Kind, Status, Traits
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-# Attempts of a conditional request that is refused without an object of that name.
+# Attempts of a conditional request that the store refuses although no object has the name.
 _ATTEMPTS: Final = 5
 
-# The kinds whose ETags need no quotes: the library's memory compares them without, and web servers have no listing
+# The kinds whose ETags get no quotes: the store in memory compares them without, and web servers have no listing.
 _UNQUOTED: Final = (StoreKind.MEMORY, StoreKind.HTTP)
 
 # Fewest bytes of a reply that are copied at once.
@@ -65,7 +65,7 @@ class ObjectStorage(RemoteStorage):
     traits: ClassVar[Traits] = Traits(directories=False, renames=False, waits=True)
 
     def resolve(self, path: str | os.PathLike[str]) -> str:
-        """Return the URL that all calls write alike (`object_path`)."""
+        """Return a URL in the form that all calls use (`object_path`)."""
         return object_path(path)
 
     def unique_path(self, path: str) -> str:
@@ -114,7 +114,7 @@ class ObjectStorage(RemoteStorage):
         memory_map: bool = False,  # noqa: ARG002 - refused with the option
         listed: Status | None = None,
     ) -> ByteSource:
-        """Return the bytes of an object, by one request, or without one if it was listed."""
+        """Open an object, by one request, or without a request if it was listed."""
         status = listed
         if status is None:
             store, key = self._at(path)
@@ -155,11 +155,11 @@ class ObjectStorage(RemoteStorage):
                 try:
                     content, attributes = self._read(path, len(data))
                 except LimitError:
-                    return False  # another one, as it is larger
+                    return False  # it is larger, so it is another object
                 except FileNotFoundError:
                     if last:
                         raise error from None
-                    continue  # refused because of another attempt that failed, or never stored
+                    continue  # another attempt caused the refusal and failed, or the object was never stored
                 return attributes[WRITER] == writer if WRITER in attributes else content == data
             else:
                 return True
@@ -249,7 +249,7 @@ class ObjectStorage(RemoteStorage):
     def _at(self, path: str, *, copies: bool = False) -> tuple[ObjectStore, str]:
         """Return the connection and the key of a path."""
         root, key = split_url(path)
-        # All options share one memory.
+        # The store in memory is the same for all options.
         of = (root, (), False) if kind_of(root) is StoreKind.MEMORY else (root, self.options, copies)
         return _stores.get(of, partial(connect, root, self.options, copies=of[2]), path), key
 
@@ -317,7 +317,7 @@ class ObjectStorage(RemoteStorage):
 
         try:
             repeat(delete)
-        except (FileNotFoundError, UnsupportedError):  # a store without bulk deletion, and without some of the keys
+        except (FileNotFoundError, UnsupportedError):  # some keys are gone, or the store has no bulk deletion
             with ThreadPoolExecutor(_DELETE_THREADS) as pool:
                 list(pool.map(lambda key: self.delete(join_url(root, key)), keys))
 
@@ -326,7 +326,7 @@ class ObjectStorage(RemoteStorage):
 
     @contextmanager
     def _errors_of_version(self, store: ObjectStore, path: str, key: str) -> Iterator[None]:
-        """Raise errors as `_errors` does, for a request with a version, and one more request if the store refuses it."""
+        """Raise errors as `_errors` does; if the store refuses a version, one request more shows if the object is gone."""
         try:
             with self._errors(path):
                 yield

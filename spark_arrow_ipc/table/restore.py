@@ -1,11 +1,11 @@
 """Restore: bring the files of an older entry back, as a new entry.
 
-A name is used once, so files that were removed since come back under new names, made from the job's own staging: a late copy
-straight to a final name would leave a file behind the next vacuum. All of them are proven before the entry is put. Files
-that still count keep their names.
+A name is used once, so files that were removed since come back under new names. The job stages copies of them, as any job
+stages its files: a copy straight to a final name could be carried out late, after the next vacuum, and would stay. A listing
+proves that all of them are there before the entry is put. Files that still count keep their names.
 
-What an entry removed may be gone: it is there until it is collected, and after that for as long as the table retains it
-(`_ipc_replaced`). If any file is gone, nothing is restored.
+A removed file stays in its place until it is collected, and then in `_ipc_replaced` for as long as the table retains it. If
+any file is gone, nothing is restored.
 
 A restore neither adds nor removes unmanaged files: the log does not know when they came.
 """
@@ -39,7 +39,7 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
     ConcurrentWriteError
         Another job committed meanwhile; nothing is changed.
     CommitError
-        As of `Transaction`.
+        As `Transaction` raises it.
     """
     base = read_state(directory)
     if base is None:
@@ -66,7 +66,7 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
             remove=removes,
             retain=retain and bool(removes),
             restores=number,
-            # A restore in between has forgotten those whose rows come back.
+            # A later restore made the state forget tokens whose rows come back now.
             tokens=tuple(then.tokens),
             layout=None if then.layout == base.layout else then.layout,
             queries=tuple((query, *row) for query, row in then.queries.items()),
@@ -88,7 +88,7 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
 
 
 def _stage(transaction: Transaction, files: Files, i: int, numbers: list[int]) -> StagedFile:
-    """Copy a file that an entry counted into the staging of a job; `numbers` are of entries whose files are retained."""
+    """Copy a file of an older entry to the staging of a job; the entries `numbers` have retained files."""
     directory, job, path, nbytes = transaction.directory, transaction.job, files.paths[i], int(files.nbytes[i])
     name = f"{i}{STAGED_SUFFIX}"
     for source in (directory.path(path), *(directory.replaced(number, path) for number in numbers)):
@@ -104,7 +104,7 @@ def _stage(transaction: Transaction, files: Files, i: int, numbers: list[int]) -
 
 
 def _copy(directory: TableDirectory, source: str, target: str, nbytes: int) -> None:
-    """Copy a file of a known size; FileNotFoundError if the source is gone, or another."""
+    """Copy a file of a known size; FileNotFoundError if the source is gone or has another size."""
     storage = directory.storage
     with closing(storage.open(source)) as opened:
         if opened.nbytes != nbytes:

@@ -40,7 +40,7 @@ _SPATIAL = (
 TABLES: Mapping[str, Callable[[], str]] = {
     "read options": lambda: options_table(READING),
     "stream options": lambda: options_table(STREAMING),
-    "write options": lambda: options_table(WRITING),
+    "write options": lambda: options_table(option for option in WRITING if not _is_of_reads(option)),
     "metadata columns": lambda: metadata_columns(),  # noqa: PLW0108 - as below
     "columns of record batches": lambda: block_columns(),  # noqa: PLW0108
     "types": lambda: _types_table([line for row in MAPPINGS.values() for line in row.lines]),
@@ -65,6 +65,11 @@ def options_table(options: Iterable[Option]) -> str:
     rows = ["| option | values, the default first | meaning |", "|---|---|---|"]
     rows += [f"| `{o.name}` | {_values_of(o)} | {o.meaning} |" for o in options]
     return "\n".join(rows)
+
+
+def _is_of_reads(option: Option) -> bool:
+    """Return whether the table of reads says the same of an option, such as `path`."""
+    return any((each.name, each.meaning) == (option.name, option.meaning) for each in READING)
 
 
 def _values_of(option: Option) -> str:

@@ -169,7 +169,7 @@ MISTAKES = {
     "a Parquet file": Mistake('load("/data/flights.parquet")', load("flights.parquet")),
     "other files beside those of Arrow": Mistake('load("/data/huggingface")', load("huggingface")),
     "a file that was copied in part": Mistake(
-        'load("/data/torn.arrow")', load("torn.arrow"), '`.option("recover", "true")` reads what is whole of it'
+        'load("/data/torn.arrow")', load("torn.arrow"), '`.option("recover", "true")` reads its complete record batches'
     ),
     "an option that is misspelt": Mistake('option("colums", "carrier")', load("lake", colums="carrier")),
     "an option of writing": Mistake('option("compression", "zstd").load(...)', load("lake", compression="zstd")),

@@ -5,8 +5,8 @@ compared with that one:
 
 - A job that replaces files conflicts with others that changed these files (`removed_files`; `Transaction.commit` compares the
   files themselves). Files that others add while a static overwrite runs stay, where they fit beside the new ones.
-- A statement that changes rows relies on all rows that it has read, also on those that it does not change: it conflicts with
-  entries that may have added rows for it (`check_isolation`).
+- A statement that changes rows relies on all rows that it has read, also on those that it does not change. It conflicts
+  with entries that may have added or removed rows that it would have read (`check_isolation`).
 - A job that keeps files conflicts with others whose partition columns or schema do not fit (`look_beside`). Where others
   added columns that may be null, or wider types, nothing of the job has to change: its entry says that reads have both.
 
@@ -59,12 +59,12 @@ Fits: TypeAlias = Callable[[DataFile], bool]
 
 @dataclass(frozen=True, slots=True)
 class NewSchema:
-    """The schema of a job's files, and how it goes with that of others."""
+    """The schema of a job's files, and how it combines with the schema of other files."""
 
     files: Schema  # of files with rows: without partition columns
     placeholder: Schema  # of a file without rows, which is in no partition
-    # Returns the schema that a read has of the new files and of those that stay, from the schema of the latter and a
-    # path for errors. Raises SchemaMismatchError if they do not fit.
+    # Takes the schema of the files that stay, and a path for errors; returns the schema of a read of these and the new
+    # files. Raises SchemaMismatchError if they do not fit.
     beside: Callable[[Schema, str], Schema]
 
 
@@ -81,7 +81,7 @@ _MOST_OPENED: Final = 1000
 
 
 def is_left_out(job: JobPlan) -> bool:
-    """Return whether others made files and the job is then not to add to them; raise if that is an error."""
+    """Return True if others made files and `if_exists` is IGNORE; raise if it is ERROR."""
     intent, directory = job.intent, job.staging.directory
     if intent.if_exists is IfExists.APPEND or not (files := live_files(Snapshot.open(directory))):
         return False
@@ -92,7 +92,7 @@ def is_left_out(job: JobPlan) -> bool:
 
 
 def removed_files(job: JobPlan, state: State, directories: Collection[str], fits: Fits | None) -> tuple[Removed, ...]:
-    """Return what a job removes that puts files into some relative directories; raise if others changed what it relies on."""
+    """Return the files that a job removes when it puts files into `directories`; raise if others changed what it needs."""
     intent, directory = job.intent, job.staging.directory
     replaced: Sequence[LiveFile] = ()
     added = [
@@ -102,7 +102,7 @@ def removed_files(job: JobPlan, state: State, directories: Collection[str], fits
         replaced, added = intent.snapshot, []
     elif intent.mode is WriteMode.OVERWRITE:
         replaced = intent.snapshot
-        # Files that others removed were perhaps moved to others, by a rewrite.
+        # Files that others removed may have been rewritten: then the added files have rows that the job replaces.
         if state.last_removal <= job.base and may_stay(directory, state, added, intent.partition_by, fits):
             added = []
     elif intent.mode is WriteMode.DYNAMIC:
@@ -133,10 +133,12 @@ def touched_directories(intent: CommitIntent, directories: Collection[str], adde
 
 _AROUND_ROWS: Final = frozenset({Operation.APPEND, Operation.REWRITE, Operation.DELETE, Operation.UPDATE})
 _AROUND_TABLES: Final = frozenset({Operation.REWRITE})
-"""Operations of entries that may come between the read and the commit of a statement, as the result is that of running both
-one after the other: of a statement that depends on single rows, and of one that depends on all rows of the table. An append
-comes after a DELETE or UPDATE, which has not read its rows. DELETE and UPDATE of different files may change places. A MERGE
-inserts rows because no row matches, so that it must have read all rows, and others may not have missed those that it adds."""
+"""The operations of entries that may come between the read and the commit of a statement: the first for a statement that
+depends on single rows (DELETE, UPDATE), the second for one that depends on all rows of the table (MERGE).
+
+The result must be that of one after the other. An append takes effect after a DELETE or UPDATE, which has not read its
+rows. DELETEs and UPDATEs of different files may take effect in either order. A MERGE inserts rows because no row matches,
+so it must have read all rows; and another statement must not have missed the rows that the MERGE adds."""
 
 _MAINTENANCE: Final = frozenset({Operation.EXPIRE, Operation.CLOSE})
 
@@ -182,7 +184,7 @@ def look_beside(
 ) -> Beside:
     """Compare the files that stay with new ones; `ConcurrentWriteError` if the new ones do not fit.
 
-    Without a new schema, reads have that of the state before, or of the newest file.
+    Without a new schema, reads keep the schema of the state before or, if that has none, of the newest file.
     """
     intent, directory = job.intent, job.staging.directory
     if not adds:
@@ -255,7 +257,7 @@ class PartitionValues:
         return tuple(self._part(part) for part in directory.split("/")) if directory else ()
 
     def same(self, directories: Collection[str], others: Collection[str]) -> set[str]:
-        """Return the partitions in which `others` lie, of those that are the same as one of `directories`."""
+        """Return the partitions of the directories `others` that are the partition of one of `directories`."""
         keys = {self.key(directory) for directory in directories}
         partitions = {SEPARATOR.join(other.split(SEPARATOR)[: self._levels]) for other in others}
         return {partition for partition in partitions if self.key(partition) in keys}
@@ -282,11 +284,11 @@ class PartitionValues:
 
 
 def is_in(path: str, partitions: Collection[str]) -> bool:
-    """Return whether a file lies in one of some directories or, of a partition's, anywhere below."""
+    """Return whether a file is in one of some partitions, at any depth; the partition "" has files of the top directory only."""
     return any(directory in partitions for directory in above(path)) or ("" in partitions and not parent(path))
 
 
 def _moment(string: str) -> object:
-    """Return the instant or local time of a string; the zone of a time without one is that of the job's other times."""
+    """Return the instant or local time of a string. Times without a zone equal only each other: they have one zone."""
     value: datetime | None = parse_timestamp(unescape_path_name(string))
     return string if value is None else (value.tzinfo is None, value)

@@ -30,7 +30,7 @@ from spark_arrow_ipc.ipc.messages.checksums import ManyChecksums
 from spark_arrow_ipc.ipc.messages.message import RecordBatchHeader
 from spark_arrow_ipc.ipc.messages.shape import Headers, MessageShape
 
-# Bytes that batches are joined to: their messages are in memory, and take a megabyte at most
+# Most bytes of a joined batch; the messages that it is made of are in memory, and have at most a megabyte together.
 _MOST_NBYTES: Final = 64 << 20
 
 
@@ -111,7 +111,7 @@ def _demand(condition: bool | np.bool_) -> None:
 
 
 class _Joining(SlotWalk[Int64s]):
-    """Joins the buffers of a run of sound headers; the slots of a step are a number for each batch."""
+    """Joins the buffers of a run whose headers are sound; `slots` has a number of slots for each batch."""
 
     def __init__(self, plan: Plan, run: Run, headers: Headers, decompressor: Decompressor | None) -> None:
         super().__init__(plan)
@@ -136,7 +136,7 @@ class _Joining(SlotWalk[Int64s]):
         needed = step.buffers[0].nbytes(slots)
         _demand(int(needed.sum()) <= self._left)
         pieces = self._pieces(number, np.where(absent, 0, needed))
-        # A bitmap that one batch leaves out becomes ones, because others have nulls.
+        # Other batches have nulls, so a batch without a bitmap gets one of ones.
         for i in np.flatnonzero(absent).tolist():
             pieces[i] = memoryview(b"\xff" * int(needed[i]))
         bits, counts = _join_bits(pieces, slots)
@@ -154,7 +154,7 @@ class _Joining(SlotWalk[Int64s]):
         offsets = np.frombuffer(b"".join(pieces), dtype)
         firsts = np.cumsum(lengths + 1) - lengths - 1
         ends[filled] = offsets[firsts + lengths]
-        # Offsets from 0 on only: others would need another cut of their bytes.
+        # Offsets that do not begin at 0 are left to the caller: their bytes begin elsewhere.
         _demand(not offsets[firsts].any() and ends.min() >= 0)
         total = int(ends.sum())
         _demand(total <= np.iinfo(dtype).max)

@@ -42,7 +42,7 @@ Bound: TypeAlias = Callable[[Sequence[Array]], int]
 """Takes the columns of a batch; returns an upper bound of their decoded bytes."""
 
 _MOST_VALUES: Final = 1 << 22
-"""Values of the largest dictionary that is measured, as measuring takes dozens of bytes for each."""
+"""Most values of a dictionary that is measured: measuring takes dozens of bytes for each value."""
 
 _OfArray: TypeAlias = Callable[[Array], int]
 
@@ -66,7 +66,7 @@ def compile_bound(types: Sequence[t.DataType]) -> Bound | None:
 
 
 _WITH_BYTES_ELSEWHERE: Final = (t.Dictionary, t.Utf8View, t.BinaryView)
-"""Types without children whose values are not in buffers of their own, or shared."""
+"""Types without children whose values are outside the slots, where several slots may share them."""
 
 
 def _is_leaf(type_: t.DataType) -> bool:
@@ -161,7 +161,7 @@ _MAX_OFFSET = 2**31 - 1
 
 
 class Refusal(IntEnum):
-    """The sound values that a conversion refuses, on which it depends whether headers and statistics may answer for a column."""
+    """The valid values that a conversion refuses. They decide whether headers and statistics may answer for a column."""
 
     NONE = (
         0  # none; a slot is null exactly if it is null in the file, so that headers count the nulls of Spark's column
@@ -202,7 +202,7 @@ class DictionaryBudget:
         self._held: dict[int, int] = {}
 
     def hold(self, owner: object, values: Array, path: str) -> None:
-        """Count the values that `owner` is about to convert instead of those that it held; raise beyond the limit."""
+        """Count the values that `owner` is about to convert, and no longer those that it held; raise beyond the limit."""
         price = slot_prices([values.type])[0]
         (nbytes,) = measure(values, decoded=True, slot_nbytes=price)(np.array([0]), np.array([values.length])).tolist()
         total = nbytes + sum(held for holder, held in self._held.items() if holder != id(owner))

@@ -21,7 +21,7 @@ class _ScanKeywords(TypedDict, total=False):
     maxPartitionBytes: int | str
     """The most file bytes that one Spark task reads."""
     maxBatchBytes: int | str
-    """The most memory for one record batch, and for one row in Spark; more is an error ([limits.md](limits.md))."""
+    """The most memory for one record batch, and for one row in Spark; more is [an error](limits.md)."""
     minPartitionNum: int
     """The number of tasks to aim for; by default one for each CPU of the driver."""
     validation: Literal["full", "structural"]
@@ -53,31 +53,29 @@ class _ScanKeywords(TypedDict, total=False):
     modifiedAfter: datetime | str
     """Reads only files last modified after this time; zones as for `modifiedBefore`."""
     basePath: str | PathLike[str]
-    """The directory below which `key=value` directories are columns; by default, each path."""
+    """The directory below which `key=value` directories are columns; by default, each path of the read."""
     partitionTypeInference: bool
     """Infers the types of partition columns from their values; otherwise they are strings."""
     timeZone: str
     """The zone of timestamps without a zone in options and directory names. By default, `where` uses the session's
     zone, and timestamps in directory names are `timestamp_ntz`."""
     mergeSchema: bool
-    """Merges the schemas of all files: missing columns are null, types widen. Otherwise [the newest log entry or
+    """Merges the schemas of all files: types widen. Otherwise [the newest log entry or
     file](writing.md#columns-and-types) sets the schema."""
     missingColumns: Literal["null", "error"]
-    """A column that a file lacks is `null` or an `error`; with `mergeSchema`, it is always null."""
+    """A column that a file lacks is `null` or an `error`; with `mergeSchema` always null."""
     ignoreCorruptFiles: bool
     """Skips the rest of a broken file, with a warning ([which rows](reading.md#truncated-and-damaged-files))."""
     ignoreMissingFiles: bool
     """Skips a file that was deleted after it was listed, with a warning."""
     tensors: Literal["cells", "values"]
-    """Reads tensor files: with `cells`, a row is a cell's coordinates and value (for a sparse tensor, only indexed
-    cells); with `values`, a complete tensor."""
+    """Reads [tensor files](tensors.md#tensor-files): a row is a cell (`cells`) or a complete tensor (`values`)."""
     recover: bool
     """Reads the complete record batches of a truncated file, with a warning."""
     memoryMap: bool
     """Maps files into memory; truncating a file during the read crashes the worker."""
     storage: Mapping[str, str]
-    """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). Errors never show a
-    value."""
+    """Passed to [the object store](object_stores.md), as `storage.region`. Errors never show a value."""
 
 
 class CountKeywords(_ScanKeywords, total=False):
@@ -86,18 +84,18 @@ class CountKeywords(_ScanKeywords, total=False):
     metadataOnly: bool
     """Returns one row for each record batch, from headers only."""
     versionAsOf: int
-    """Reads a table as it was after the log entry of this number ([how to list them](history.md#history))."""
+    """Reads a table as it was after [the log entry](history.md#history) of this number."""
     timestampAsOf: datetime | str
-    """Reads a table as it was at this time, by the times of its log entries; zones as for `modifiedBefore`."""
+    """Reads a table as it was at this time; zones as for `modifiedBefore`."""
     token: str
-    """The token for a table server ([dissociated.md](dissociated.md)). Errors never show it."""
+    """The token for [a table server](dissociated.md). Errors never show it."""
 
 
 class FunctionKeywords(CountKeywords, total=False):
     """Options of `map_in_arrow` and `aggregate`."""
 
     where: str
-    """Reads only rows for which this is true; skips partitions, files and record batches without any."""
+    """Reads only rows for which this is true; skips partitions, files and record batches without such rows."""
 
 
 class ReadKeywords(FunctionKeywords, total=False):
@@ -113,33 +111,31 @@ class _FollowKeywords(_ScanKeywords, total=False):
     """Options of reading a stream and of `ingest`."""
 
     where: str
-    """Reads only rows for which this is true; skips partitions, files and record batches without any."""
+    """Reads only rows for which this is true; skips partitions, files and record batches without such rows."""
     maxFilesPerTrigger: int
     """The most files in a batch. `Trigger.Once` reads all files."""
     maxBytesPerTrigger: int | str
     """The most file bytes in a batch, which has at least one file."""
     startingFrom: Literal["earliest", "latest"] | int | datetime
-    """Where a new query starts: at existing data (`earliest`), at later data (`latest`), at a log entry's number, or at
-    a time."""
+    """Where a new query starts: at existing data (`earliest`), at data that comes later (`latest`), at the number of a
+    log entry, or at a time."""
     sourceLog: str | PathLike[str]
-    """A directory for this query only, which records the files of each batch: files may then arrive in any order."""
+    """A directory for this query only, which records the files of each batch: then files may arrive in any order."""
     onOverwrite: Literal["fail", "skip", "append"]
-    """If a commit removed rows of earlier commits: `fail` (also without the option), `skip` it, or `append` the rows it
-    wrote."""
+    """If a commit removed rows of earlier commits: `fail` ends the query (as without the option), `skip` reads nothing
+    of the commit, `append` the rows that it wrote."""
     readChangeFeed: bool
-    """Reads the rows that each log entry inserted or deleted ([columns](streaming.md#a-table-commit-by-commit)).
-    Compactions change no row."""
+    """Reads [the rows that each log entry inserted or deleted](streaming.md#the-change-feed)."""
     failOnDataLoss: bool
-    """Log entries or files that are removed before they are read are an error; with `false`, files are left out, and if
-    log entries are missing, all existing files are read again."""
+    """Log entries or files that are removed before they are read are an error. With `false`, the query leaves out such
+    files, and reads all existing files again if log entries are missing."""
     tail: bool
-    """Reads one stream (`.arrows`) in a local or mounted file system, record batch by record batch, while another
-    process appends to it."""
+    """Reads one `.arrows` file [that grows](streaming.md#a-file-that-grows), in a local or mounted file system."""
     lateWindow: timedelta | int | str
-    """How much older than the newest file read a new file may be; 1h by default. An older one is not read, with a
-    warning."""
+    """A new file may be at most this much older than the newest file that was read, 1h by default; otherwise it is not
+    read, with a warning."""
     onBadFile: Literal["fail", "skip", "quarantine"]
-    """`fail` waits for incomplete files and fails at columns that the query cannot read; `skip` skips such files until
+    """`fail` waits for incomplete files and fails at columns that the query cannot read; `skip` skips both kinds until
     they change, `quarantine` also records them in `sourceLog`."""
     latestFirst: bool
     """Reads the newest files first."""
@@ -148,7 +144,7 @@ class _FollowKeywords(_ScanKeywords, total=False):
     cleanSource: Literal["off", "delete"]
     """`delete` deletes the files of a batch after the sink has committed it, unless they have changed since."""
     pollInterval: timedelta | int | str
-    """The pause between checks for new data: by default 200ms, or 10s for remote storage."""
+    """The pause between checks for new data; 200ms by default, 10s for remote storage."""
 
 
 class ReadStreamKeywords(_FollowKeywords, total=False):
@@ -173,7 +169,7 @@ class _FileKeywords(TypedDict, total=False):
     ipcFormat: Literal["file", "stream"]
     """`file` (random access, `.arrow`) or `stream` (`.arrows`)."""
     partitionBy: str | Sequence[str]
-    """Columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order."""
+    """Columns that become directories `year=2024/month=1` instead of columns of files. Rows may come in any order."""
     maxRecordsPerFile: int
     """The most rows in a file; by default, or with 0, any number."""
     maxFileBytes: int | str
@@ -183,10 +179,10 @@ class _FileKeywords(TypedDict, total=False):
     """Columns that a table's first job writes as [dictionaries](writing.md#dictionaries): `auto` takes strings and
     binaries that repeat, `all` numbers, dates and times too."""
     tensorColumns: str | Mapping[str, Sequence[int | None]]
-    """Writes arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with a `?`, structs as
-    arrow.variable_shape_tensor. A row of another shape is an error."""
+    """Writes arrays or structs as [tensors](tensors.md#columns-writing) of these shapes; `?` is any size. A row of
+    another shape is an error."""
     fixedSizeLists: str | Mapping[str, int]
-    """Writes arrays as fixed-size lists, as does `arrow.fixed-size-list.size` in a column's metadata. A row of another
+    """Writes arrays as fixed-size lists; so does `arrow.fixed-size-list.size` in a column's metadata. A row of another
     length is an error."""
     metadata: Mapping[str, str]
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
@@ -196,13 +192,13 @@ class _FileKeywords(TypedDict, total=False):
     schemaCheck: Literal["merge", "exact", "none"]
     """The columns that an append or a dynamic overwrite [may have](writing.md#columns-and-types)."""
     caseSensitive: bool
-    """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
+    """Allows column names that differ only in case; Spark reads such columns only with
+    `spark.sql.caseSensitive=true`."""
     retention: timedelta | int | str
-    """How long the table [retains](history.md#retention) log entries and removed files, until a job sets another
-    value."""
+    """How long the table [retains](history.md#retention) log entries and removed files."""
     restoreTypes: bool
-    """Writes columns with the Arrow types that they were read from, or fails
-    ([types.md](types.md#back-to-the-types-that-were-read))."""
+    """Writes columns with [the Arrow types that they were read from](types.md#back-to-the-types-that-were-read), or
+    fails."""
 
 
 class WriteStreamKeywords(_FileKeywords, total=False):
@@ -213,8 +209,7 @@ class WriteStreamKeywords(_FileKeywords, total=False):
     vectors: Literal["array", "binary"]
     """`binary` writes a binary column whose metadata describes lists of numbers as lists."""
     storage: Mapping[str, str]
-    """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). Errors never show a
-    value."""
+    """Passed to [the object store](object_stores.md), as `storage.region`. Errors never show a value."""
 
 
 class WriteKeywords(WriteStreamKeywords, total=False):
@@ -251,7 +246,7 @@ class CompactKeywords(TypedDict, total=False):
     """Options of `compact`."""
 
     maxBatchBytes: int | str
-    """The most memory for one record batch, and for one row in Spark; more is an error ([limits.md](limits.md))."""
+    """The most memory for one record batch, and for one row in Spark; more is [an error](limits.md)."""
     validation: Literal["full", "structural"]
     """`full` checks structure and values; `structural` only structure, for files that you trust."""
     verifyChecksums: bool
@@ -268,8 +263,7 @@ class CompactKeywords(TypedDict, total=False):
     memoryMap: bool
     """Maps files into memory; truncating a file during the read crashes the worker."""
     storage: Mapping[str, str]
-    """Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). Errors never show a
-    value."""
+    """Passed to [the object store](object_stores.md), as `storage.region`. Errors never show a value."""
     compression: Literal["none", "lz4", "zstd"]
     """The compression of buffers ([when `lz4` is better](writing.md#compression)). `ipcFormat=stream` defaults to
     `lz4`."""
@@ -290,9 +284,9 @@ class CompactKeywords(TypedDict, total=False):
     """Columns that get [statistics](statistics.md) in the footer, for `where`. `auto` takes the first 64, up to 1 % of
     the file or 1 MiB, whichever is more. Streams have none."""
     caseSensitive: bool
-    """Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`."""
+    """Allows column names that differ only in case; Spark reads such columns only with
+    `spark.sql.caseSensitive=true`."""
     retention: timedelta | int | str
-    """How long the table [retains](history.md#retention) log entries and removed files, until a job sets another
-    value."""
+    """How long the table [retains](history.md#retention) log entries and removed files."""
     commitToken: str
     """Identifies the job: if the token is among the newest 1,000 of the table, the job writes nothing and succeeds."""

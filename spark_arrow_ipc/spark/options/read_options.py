@@ -50,7 +50,7 @@ PATHS = (PATH.name, _PATHS.name)
 
 STORAGE = (
     "storage.*", "a string", "eu-central-1",
-    "Passed to the object store, as `storage.region` ([object_stores.md](object_stores.md)). Errors never show a value.",
+    "Passed to [the object store](object_stores.md), as `storage.region`. Errors never show a value.",
 )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ class ReadOptions:
     where: str | None = d.string(
         "a predicate in Spark's SQL",
         "year = 2024 AND name LIKE 'a%'",
-        "Reads only rows for which this is true; skips partitions, files and record batches without any.",
+        "Reads only rows for which this is true; skips partitions, files and record batches without such rows.",
         applies=Use.ROWS,
     )
     metadata_columns: bool = d.flag("false", "Adds columns with the origin of each row.", applies=Use.ROWS)
@@ -86,7 +86,7 @@ class ReadOptions:
     )
     max_batch_bytes: int = d.byte_size(
         "2g",
-        "The most memory for one record batch, and for one row in Spark; more is an error ([limits.md](limits.md)).",
+        "The most memory for one record batch, and for one row in Spark; more is [an error](limits.md).",
         applies=Use.READS | Use.COUNT | Use.COMPACTION | Use.CHANGE,
     )
     min_partition_num: int | None = d.optional_count(
@@ -154,16 +154,16 @@ class ReadOptions:
     )
     version_as_of: int | None = d.optional_count(
         "12",
-        "Reads a table as it was after the log entry of this number ([how to list them](history.md#history)).",
+        "Reads a table as it was after [the log entry](history.md#history) of this number.",
         applies=Use.BATCH | Use.HEADERS | Use.COUNT,
     )
     timestamp_as_of: str | None = d.time(
-        "Reads a table as it was at this time, by the times of its log entries; zones as for `modifiedBefore`.",
+        "Reads a table as it was at this time; zones as for `modifiedBefore`.",
         applies=Use.BATCH | Use.HEADERS | Use.COUNT,
     )
     base_path: str | None = d.path(
         "/data/flights",
-        "The directory below which `key=value` directories are columns; by default, each path.",
+        "The directory below which `key=value` directories are columns; by default, each path of the read.",
         applies=Use.LISTED | Use.COUNT,
     )
     partition_type_inference: bool = d.flag(
@@ -181,13 +181,13 @@ class ReadOptions:
     )
     merge_schema: bool = d.flag(
         "false",
-        "Merges the schemas of all files: missing columns are null, types widen. Otherwise [the newest log entry or "
-        "file](writing.md#columns-and-types) sets the schema.",
+        "Merges the schemas of all files: types widen. Otherwise [the newest log entry or file](writing.md#columns-and-types) "
+        "sets the schema.",
         applies=Use.FILES | Use.COUNT | Use.CHANGE,
     )
     missing_columns: MissingColumns = d.word(
         MissingColumns.NULL,
-        "A column that a file lacks is `null` or an `error`; with `mergeSchema`, it is always null.",
+        "A column that a file lacks is `null` or an `error`; with `mergeSchema` always null.",
         applies=Use.READS | Use.CHANGE,
     )
     ignore_corrupt_files: bool = d.flag(
@@ -200,8 +200,7 @@ class ReadOptions:
     )
     tensors: TensorRows | None = d.optional_word(
         TensorRows.CELLS,
-        "Reads tensor files: with `cells`, a row is a cell's coordinates and value (for a sparse tensor, only "
-        "indexed cells); with `values`, a complete tensor.",
+        "Reads [tensor files](tensors.md#tensor-files): a row is a cell (`cells`) or a complete tensor (`values`).",
         applies=Use.BATCH | Use.DIRECTORY | Use.TABLE,
     )
     recover: bool = d.flag(
@@ -217,7 +216,7 @@ class ReadOptions:
     token: str | None = d.secret(
         "a string",
         "s3cret",
-        "The token for a table server ([dissociated.md](dissociated.md)). Errors never show it.",
+        "The token for [a table server](dissociated.md). Errors never show it.",
         applies=Use.SERVER,
     )
     storage: tuple[tuple[str, str], ...] = d.secret_pairs(
@@ -303,47 +302,45 @@ class StreamOptions:
         "earliest",
         "earliest, latest, the number of a log entry, or a time with its zone as 2026-06-01T13:00:00Z",
         "latest",
-        "Where a new query starts: at existing data (`earliest`), at later data (`latest`), at a log entry's number, "
-        "or at a time.",
+        "Where a new query starts: at existing data (`earliest`), at data that comes later (`latest`), at the number of a "
+        "log entry, or at a time.",
         kind=d.point_or(StartingFrom),
         applies=Use.STREAMS,
     )
     source_log: str | None = d.path(
         "/checkpoints/events-source",
-        "A directory for this query only, which records the files of each batch: files may then arrive in any order.",
+        "A directory for this query only, which records the files of each batch: then files may arrive in any order.",
         applies=Use.DIRECTORY,
     )
     on_overwrite: OnOverwrite | None = d.optional_word(
         OnOverwrite.SKIP,
-        "If a commit removed rows of earlier commits: `fail` (also without the option), `skip` it, or `append` the "
-        "rows it wrote.",
+        "If a commit removed rows of earlier commits: `fail` ends the query (as without the option), `skip` reads nothing of "
+        "the commit, `append` the rows that it wrote.",
         applies=Use.TABLE,
     )
     read_change_feed: bool = d.flag(
         "false",
-        "Reads the rows that each log entry inserted or deleted ([columns](streaming.md#a-table-commit-by-commit)). "
-        "Compactions change no row.",
+        "Reads [the rows that each log entry inserted or deleted](streaming.md#the-change-feed).",
         applies=Use.TABLE,
     )
     fail_on_data_loss: bool = d.flag(
         "true",
-        "Log entries or files that are removed before they are read are an error; with `false`, files are left out, and if log entries are missing, all existing files are read again.",
+        "Log entries or files that are removed before they are read are an error. With `false`, the query leaves out such files, and reads all existing files again if log entries are missing.",
         applies=Use.TABLE,
     )
     tail: bool = d.flag(
         "false",
-        "Reads one stream (`.arrows`) in a local or mounted file system, record batch by record batch, while "
-        "another process appends to it.",
+        "Reads one `.arrows` file [that grows](streaming.md#a-file-that-grows), in a local or mounted file system.",
         applies=Use.TAIL,
     )
     late_window: int | None = d.optional_duration(
         "6h",
-        "How much older than the newest file read a new file may be; 1h by default. An older one is not read, with a warning.",
+        "A new file may be at most this much older than the newest file that was read, 1h by default; otherwise it is not read, with a warning.",
         applies=Use.DIRECTORY,
     )
     on_bad_file: OnBadFile = d.word(
         OnBadFile.FAIL,
-        "`fail` waits for incomplete files and fails at columns that the query cannot read; `skip` skips such files until they change, `quarantine` also records them in `sourceLog`.",
+        "`fail` waits for incomplete files and fails at columns that the query cannot read; `skip` skips both kinds until they change, `quarantine` also records them in `sourceLog`.",
         applies=Use.DIRECTORY,
     )
     latest_first: bool = d.flag("false", "Reads the newest files first.", applies=Use.DIRECTORY)
@@ -361,7 +358,7 @@ class StreamOptions:
         values.pause,
         "a number of seconds, or one with a unit of ms, s, m, h or d",
         "200ms",
-        "The pause between checks for new data: by default 200ms, or 10s for remote storage.",
+        "The pause between checks for new data; 200ms by default, 10s for remote storage.",
         kind=d.PAUSE,
         applies=Use.STREAMS,
     )

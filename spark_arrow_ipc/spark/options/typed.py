@@ -7,8 +7,9 @@
     spark.read.format("arrowipc").options(**options.read(where="year = 2024", columns=["id", "name"])).load(path)
     frame.write.format("arrowipc").options(**options.write(compression="zstd", commitToken="day 7")).save(path)
 
-The functions `map_in_arrow`, `aggregate`, `count`, `rewrite` and `compact` take the same arguments; their types for type
-checkers are here too, for functions that pass options on (``**options: Unpack[options.RewriteKeywords]``).
+The functions `map_in_arrow`, `aggregate`, `count`, `rewrite`, `compact` and `ingest` take the same arguments; their
+types for type checkers are here too, for functions that pass options on
+(``**options: Unpack[options.RewriteKeywords]``).
 
 Names are as in `docs/options.md`. Type checkers see them in ``keywords.py``, which is printed from the table of options; at
 run time the same table makes the strings, and its parsers check them. So misspelt names, unknown words and values of a

@@ -152,7 +152,7 @@ def count(string: str) -> int:
 
 
 def count_or_zero(string: str) -> int | None:
-    """Parse an integer as `count`, or 0 to None."""
+    """Parse an integer as `count` does; 0 gives None."""
     return None if string.strip() == "0" else count(string)
 
 
@@ -175,7 +175,7 @@ def duration(string: str) -> int:
 
 
 def pause(string: str) -> float:
-    """Parse a short time into seconds: as `duration`, or ``200ms``."""
+    """Parse a short time into seconds, as `duration` does, or ``200ms``."""
     match = re.fullmatch(r"([0-9]{1,9})\s*ms", string.strip().lower(), re.ASCII)
     return duration(string) if match is None else int(match[1]) / 1000
 
@@ -214,7 +214,7 @@ def compression(string: str) -> CompressionType | None:
 
 
 _MOST_TOKEN: Final = 1000
-"""Characters of a token: each log entry has the newest thousand tokens."""
+"""Most characters of a token: the state of a table has its newest thousand tokens."""
 
 
 def not_blank(string: str) -> str:
@@ -264,7 +264,7 @@ def paths(string: str) -> tuple[str, ...]:
 
 
 def columns(string: str) -> tuple[ColumnPath, ...] | None:
-    """Parse a list of column paths, or ``all`` to None; see `parse_paths`."""
+    """Parse a list of column paths (`parse_paths`); ``all`` gives None."""
     word = string.strip().lower()
     if word == "all":
         return None

@@ -60,7 +60,7 @@ class SparkWriteOptions:
     )
     partition_by: tuple[ColumnPath, ...] | None = d.column_list(
         "year, month",
-        "Columns that become directories `year=2024/month=1` and are not in the files. Rows may come in any order.",
+        "Columns that become directories `year=2024/month=1` instead of columns of files. Rows may come in any order.",
         applies=Use.WRITES | Use.CHANGE,
     )
     max_records_per_file: int | None = d.limit(
@@ -84,8 +84,8 @@ class SparkWriteOptions:
         values.tensor_columns,
         "columns with shapes, as name:2x3, separated by commas; ? is a size that differs from row to row",
         "image:224x224x3, text:?x768",
-        "Writes arrays, or structs of shape and data, as arrow.fixed_shape_tensor; with a `?`, structs as "
-        "arrow.variable_shape_tensor. A row of another shape is an error.",
+        "Writes arrays or structs as [tensors](tensors.md#columns-writing) of these shapes; `?` is any size. A row of "
+        "another shape is an error.",
         kind=d.TENSORS,
         applies=Use.WRITES,
     )
@@ -93,7 +93,7 @@ class SparkWriteOptions:
         values.list_sizes,
         "columns or fields of structs with lengths, as name:768, separated by commas",
         "embedding:768, page.embedding:384",
-        "Writes arrays as fixed-size lists, as does `arrow.fixed-size-list.size` in a column's metadata. A row of another length is an error.",
+        "Writes arrays as fixed-size lists; so does `arrow.fixed-size-list.size` in a column's metadata. A row of another length is an error.",
         kind=d.SIZES,
         applies=Use.WRITES,
     )
@@ -127,12 +127,12 @@ class SparkWriteOptions:
     )
     case_sensitive: bool = d.flag(
         "false",
-        "Allows column names that differ only in case; Spark reads them only with `spark.sql.caseSensitive=true`.",
+        "Allows column names that differ only in case; Spark reads such columns only with `spark.sql.caseSensitive=true`.",
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     retention: int | None = d.optional_duration(
         "7d",
-        "How long the table [retains](history.md#retention) log entries and removed files, until a job sets another value.",
+        "How long the table [retains](history.md#retention) log entries and removed files.",
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     commit_token: str | None = d.optional(
@@ -144,7 +144,7 @@ class SparkWriteOptions:
     )
     restore_types: bool = d.flag(
         "false",
-        "Writes columns with the Arrow types that they were read from, or fails ([types.md](types.md#back-to-the-types-that-were-read)).",
+        "Writes columns with [the Arrow types that they were read from](types.md#back-to-the-types-that-were-read), or fails.",
         applies=Use.WRITES | Use.CHANGE,
     )
     vectors: Vectors = d.word(

@@ -95,7 +95,7 @@ class _Columns:
         if field in self._data_columns:
             self.positions[field.name] = self._data_columns.index(field)
         else:
-            # Also for a struct of which Spark requests fewer fields: it is read twice.
+            # So a struct is read twice if Spark requests fewer of its fields.
             self.positions[field.name] = len(self._data_columns) + len(self.extra)
             self.extra.append(field)
 
@@ -137,7 +137,7 @@ def _weaken(node: Node, fields: Sequence[t.Field], *, is_exact: bool) -> p.Predi
 def _is_exact(predicate: p.Predicate, fields: Sequence[t.Field]) -> bool:
     settings: dict[str, str] = {}
     try:
-        # Adds the settings of the session on which the meaning depends; a doubt is a local time of an unknown zone.
+        # `bind` adds the settings on which the meaning depends. A doubt is a local time, whose zone is unknown here.
         bound = bind(predicate, fields, UNKNOWN_ZONE, settings)
     except ArrowIpcError:
         return False
@@ -199,7 +199,7 @@ def _parse_keys(operand: Any, keys: Node) -> p.Keys | None:
     if type_ is None or isinstance(operand, p.Literal):
         return None
     distances = np.frombuffer(zlib.decompress(base64.b64decode(keys["distances"])), "<i8")
-    # A distance of more than 63 bits has wrapped, and so does the sum.
+    # A distance of more than 63 bits has wrapped; the sum wraps back.
     return p.Keys(operand, type_, tuple(np.cumsum(distances).tolist()), keys["hasNull"])
 
 

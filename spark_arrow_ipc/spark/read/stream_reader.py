@@ -3,9 +3,9 @@
 How it works
 ------------
 A mode (`dataset.stream`) decides the files of a batch, and the batch reader reads them without a listing. ``tail=true``
-follows one growing file. A table is read by its log; every other source is directories of files. Spark creates one reader in a process that lives as long
-as the query, and calls all methods but `read` in it. Spark pickles other readers for tasks, so the mode is created when it is
-first needed.
+follows one growing file. A table is read by its log; every other source is directories of files. Spark creates one reader
+in a process that lives as long as the query, and calls all methods but `read` in it. For tasks, Spark pickles further
+readers, which need no mode; so a reader creates its mode when it first needs it.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ except ModuleNotFoundError as error:
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_POLL_SECONDS = SETTLE_SECONDS  # a file that changed later than this is not read yet
+_POLL_SECONDS = SETTLE_SECONDS  # a file that changed within these seconds is not read yet
 _REMOTE_POLL_SECONDS = 10.0
 _LOOKS: Final = "the stream looks for files"
 
 
 def stream_mode(options: ReadOptions, stream: StreamOptions, columns: s.StructType | None = None) -> StreamMode:
-    """Return the mode that follows the source, which checks files if the columns of the query are known."""
+    """Return the mode that follows the source; with the columns of the query, the mode checks files by them."""
     storage = options.path_storage
     if stream.tail:
         return _follow_tail(storage, options, stream)
@@ -141,7 +141,7 @@ def _start_ns(stream: StreamOptions) -> int | None:
 
 
 def _find_table(storage: Storage, options: ReadOptions) -> TableDirectory | None:
-    """Return the table that is the source; None if the source is files, none of which may be in a table."""
+    """Return the table that is the source; None if the source is files; raise if these are in a table."""
     for root in plain_paths(storage, options):
         table = table_around(storage, root)
         if table == root and [root] == list(map(storage.resolve, options.paths)):

@@ -284,7 +284,7 @@ def _row(
 
 _ROUNDED = False
 """Not lossless."""
-_VECTORS = ("List, LargeList, FixedSizeList of numbers with vectors=binary", "binary", "The numbers, little-endian; the type is in the field's metadata.")  # fmt: skip
+_VECTORS = ("List, LargeList, FixedSizeList of numbers with vectors=binary", "binary", "The numbers, little-endian.")  # fmt: skip
 _UNION = "A field for each child, only the selected one set; names made unique. Written back as a struct, or with `restoreTypes` an error."
 
 MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
@@ -314,13 +314,13 @@ MAPPINGS: Mapping[type[t.DataType], TypeMapping] = {
         _time,
         ("Time32, Time64", "interval day to second", "Since midnight; for nanoseconds see `nanoseconds`.", _ROUNDED),
         ("the same with times=time", "time(0), time(3), time(6), time(9)", "By unit; time(9) from Spark 4.3. Outside of a day an error."),
-        ("the same with times=long", "bigint", "The count; the unit is in the field's metadata."),
+        ("the same with times=long", "bigint", "Since midnight, in the file's unit."),
     ),
     t.Timestamp: _row(
         _instant,
         ("Timestamp with a time zone", "timestamp", "The same instant; beyond Spark's range an error; for nanoseconds see `nanoseconds`.", _ROUNDED),
         ("Timestamp without", "timestamp_ntz", "The same local time; otherwise as above.", _ROUNDED),
-        ("Timestamp, Time, Duration in ns with nanoseconds=long", "bigint", "The count; the type is in the field's metadata."),
+        ("Timestamp, Time, Duration in ns with nanoseconds=long", "bigint", "The nanoseconds."),
     ),
     t.Duration: _row(
         _instant,

@@ -4,10 +4,10 @@ How it works
 ------------
 1. The usual type is the type of a column in the file without ``restoreTypes``; the annotated type is the one that it had
    in the file from which it was read.
-2. `RESTORED` has one row for each pair of type classes. It converts complete buffers at a time.
+2. `RESTORED` has one row for each pair of type classes. A row converts complete buffers at a time.
 3. Nothing is rounded, truncated or wrapped: a value that the annotated type cannot hold is an error with that value.
    Values of null slots are ignored.
-4. Dictionaries and runs are encoded after the conversion by any row.
+4. Dictionaries and runs are encoded first, so that a row converts only their few values.
 """
 
 from __future__ import annotations
@@ -360,7 +360,7 @@ def _vector(_: _Restoring, array: Array, type_: t.DataType) -> Array:
         raise SchemaMismatchError(expected=expected, found=f"{int(nbytes[row]):,} in row {row:,} of a batch")
     data = array_data.value_bytes(array)[int(offsets[0]) : int(offsets[-1])]
     if mask is not None and (nbytes[~mask] != (fixed or 0)).any():
-        # The layout needs `fixed` zeros or no bytes for a null row, which has others.
+        # Some null rows have bytes, where this layout has `fixed` zeros, or none.
         sizes = np.where(mask, nbytes, fixed or 0)
         present, data = data[np.repeat(mask, nbytes)], np.zeros(int(sizes.sum()), np.uint8)
         data[np.repeat(mask, sizes)] = present
