@@ -146,20 +146,22 @@ def _keys_of_columns(state: State, of_frame: Mapping[str, s.StructField]) -> dic
     statistics = state.files.statistics
     if statistics is None:
         return {}
-    structs: dict[str, list[tuple[Field, Array]]] = {}
+    structs: dict[str, list[tuple[str, Field, Array]]] = {}
     for field, array in zip(statistics.schema.fields, statistics.columns, strict=True):
         try:
             path = path_of(field)
         except (ValueError, KeyError):
             continue
         if len(path) == 1:
-            structs.setdefault(path[0].casefold(), []).append((field, array))
-    # Names that differ in case, and types of one name, each have a struct.
+            structs.setdefault(path[0].casefold(), []).append((path[0], field, array))
+    # Names that differ in case, and types of one name, each have a struct; a column without statistics has none, so that
+    # the struct of another case may be of another column.
     return {
         column.name: keys
         for name, column in of_frame.items()
         if len(structs.get(name, ())) == 1
-        and (keys := _keys(*structs[name][0], column.dataType, state.files.rows)) is not None
+        and structs[name][0][0] == column.name
+        and (keys := _keys(*structs[name][0][1:], column.dataType, state.files.rows)) is not None
     }
 
 

@@ -130,3 +130,15 @@ def test_a_name_of_several_columns_has_none(tmp_path):
     write(tmp_path / "t", pa.table({"k": [1]}), pa.table({"k": [2]}))
     write(tmp_path / "t", pa.table({"K": [3]}))
     assert bounds(tmp_path / "t", "k") is None
+
+
+def test_bounds_of_another_case_are_of_another_column(tmp_path):
+    """A name that differs in case may be that of a second column, which has no statistics."""
+    columns = s.StructType().add("A", "long").add("a", "long")
+    path = tmp_path / "t"
+    writer = ArrowIpcDataSource({"path": str(path), "statistics": "A", "caseSensitive": "true"}).writer(
+        columns, overwrite=False
+    )
+    writer.commit([writer.write(iter(pa.table({"A": [1, 2], "a": [None, 900]}).to_batches()))])
+    assert bounds(path, "a", s.StructType().add("a", "long")) is None
+    assert [([1, 2], False)] == bounds(path, "A", s.StructType().add("A", "long"))
