@@ -5,6 +5,9 @@ import shutil
 import pyarrow as pa
 import pytest
 
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+
 FILES = 40
 ROWS = 10
 TASKS = {"one task": {"minPartitionNum": 1, "maxPartitionBytes": "1g"}, "a task a file": {"minPartitionNum": FILES}}
@@ -85,6 +88,32 @@ def test_files_are_opened(pushed, table, tmp_path, change):
     else:
         with pytest.raises(Exception, match=r"(?s)part-.*\.arrow"):
             frame.collect()
+
+
+WIDE = 260
+"""Files of a table whose notes are longer than the 64 KiB of one frame of a pickle."""
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A table of `WIDE` files of one row, with the number of its file in each of 32 columns, and that modulo 8 as a byte."""
+    path = tmp_path_factory.mktemp("wide")
+    tables = [
+        pa.table({"k": [n], "b": pa.array([n % 8], pa.int8()), **{f"c{i}": [n] for i in range(30)}})
+        for n in range(WIDE)
+    ]
+    ipc.write(path / "first.arrow", tables[0])
+    schema = ArrowIpcDataSource({"path": str(path / "first.arrow")}).schema()
+    writer = ArrowIpcDataSource({"path": str(path / "t")}).writer(schema, overwrite=False)
+    writer.commit([writer.write(iter(table.to_batches())) for table in tables])
+    return path / "t"
+
+
+def test_long_notes_are_read(pushed, wide, tmp_path):
+    shutil.copytree(wide, tmp_path / "t")
+    frame = pushed.read.format("arrowipc").options(**TASKS["one task"]).load(str(tmp_path / "t"))
+    ruin(tmp_path / "t", [5])
+    assert [5] == [row.k for row in frame.where("k = 5").collect()]
 
 
 # Values of a type, in Spark's order: each has a file of its own, and is compared with all.

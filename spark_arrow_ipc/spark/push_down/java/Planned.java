@@ -37,9 +37,9 @@ import org.apache.spark.unsafe.types.UTF8String;
 class Planned {
   /**
    * The note is the last string of the pickle, with what ends an object behind it: paths, which others choose, never stand
-   * there, and so cannot be taken for one.
+   * there, and so cannot be taken for one. Behind a string of 64 KiB or more Python begins a frame (\\x95).
    */
-  private static final Pattern NOTE = Pattern.compile("arrowipc-plan:([A-Za-z0-9+/]*=*):(?:\\x94|q.|r....)?[su]b\\.", Pattern.DOTALL);
+  private static final Pattern NOTE = Pattern.compile("arrowipc-plan:([A-Za-z0-9+/]*=*):(?:\\x95.{8})?(?:\\x94|q.|r....)?[su]b\\.", Pattern.DOTALL);
   private static final ObjectMapper JSON = new ObjectMapper();
 
   final byte[] pickle;
