@@ -79,7 +79,9 @@ def make_notes(
         (i, type_) for i, type_ in enumerate(types) if type_ is not None and type_ == of_frame.get(fields[i].name)
     ]
     bounds = _Bounds(states if _reads_all(options) else {}, fields, data_columns)
-    answered = _answered(states) if options.where is None else None
+    # Tasks read the newest log, and a version may have other files.
+    is_newest = options.version_as_of is None and options.timestamp_as_of is None
+    answered = _answered(states) if is_newest and options.where is None else None
     counted: set[str] = set()  # a file belongs to the split in which it begins
     notes = []
     for ranges in splits:

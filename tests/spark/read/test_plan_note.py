@@ -152,7 +152,8 @@ def test_columns_of_which_the_log_answers_aggregates(tmp_path):
     (note,) = notes(tmp_path / "t")
     assert {"byte", "k", "coded"} == note["bounds"].keys()
     assert ["k"] == note["answered"]
-    assert not any("answered" in note for note in notes(tmp_path / "t", where="k >= 0"))
+    for options in ({"where": "k >= 0"}, {"versionAsOf": "1"}, {"timestampAsOf": "9999-12-31"}):
+        assert not any("answered" in note for note in notes(tmp_path / "t", **options))
 
 
 def test_bounds_of_many_files_are_of_fewer_columns(tmp_path, monkeypatch):
