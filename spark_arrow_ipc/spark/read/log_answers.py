@@ -103,6 +103,12 @@ def _read(directory: TableDirectory) -> _Table | None:
     return _READ[directory.root]
 
 
+def answered_columns(state: State, root: str) -> set[str]:
+    """Return the names of a table's columns of which its log answers aggregates, as the table has them."""
+    schema = decode_schema(state.schema, root)
+    return set() if schema is None else {field.name for field, _ in _columns(state, schema).values()}
+
+
 def _columns(state: State, schema: Schema) -> dict[str, tuple[t.Field, Array]]:
     """Return the columns that are answered, by name, with their statistics of all files."""
     statistics = state.files.statistics

@@ -34,6 +34,7 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.statistics.format import MAX, MIN, NAN_COUNT, NULL_COUNT, Leaf
 from spark_arrow_ipc.dataset.statistics.read import path_of
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
+from spark_arrow_ipc.spark.read.log_answers import answered_columns
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table.state import State
 
@@ -43,7 +44,13 @@ _LEAST: Final = np.iinfo(np.int64).min
 _GREATEST: Final = np.iinfo(np.int64).max
 
 _MOST_COLUMNS: Final = 32
-"""Columns of a frame that have bounds in notes, the first ones: 16 bytes for each column and file."""
+"""Columns of a frame that have bounds in notes, the first ones."""
+
+_KEYS_NBYTES: Final = 17
+"""Of two keys, and whether there may be nulls, for each column and file."""
+
+_MOST_NBYTES: Final = 64 << 20
+"""Of the bounds in all notes of a plan, which the JVM holds as long as the frame: of very many files fewer columns have some."""
 
 _MOST_DIGITS: Final = 18
 """Of decimals that have keys: as many as 64 bits hold."""
@@ -72,6 +79,9 @@ def make_notes(
         (i, type_) for i, type_ in enumerate(types) if type_ is not None and type_ == of_frame.get(fields[i].name)
     ]
     bounds = _Bounds(states if _reads_all(options) else {}, fields, data_columns)
+    # Tasks read the newest log, and a version may have other files.
+    is_newest = options.version_as_of is None and options.timestamp_as_of is None
+    answered = _answered(states) if is_newest and options.where is None else None
     counted: set[str] = set()  # a file belongs to the split in which it begins
     notes = []
     for ranges in splits:
@@ -83,7 +93,9 @@ def make_notes(
             # In Spark's internal form, since the JVM compares them by Spark's classes.
             values = [[type_.toInternal(row[i]) for i, type_ in columns] for row in rows]
         note = {"bytes": sum(fresh.values()), "names": names if values else [], "values": values}
-        note |= {"files": len(ranges), "isInLog": bounds.have(ranges), "bounds": bounds.of(ranges)}
+        note |= {"files": len(ranges), "bounds": bounds.of(ranges)}
+        if answered is not None and bounds.have(ranges):
+            note["answered"] = answered
         notes.append(f"arrowipc-plan:{b64encode(json.dumps(note).encode()).decode()}:")
     return notes
 
@@ -91,6 +103,12 @@ def make_notes(
 def _reads_all(options: ReadOptions) -> bool:
     """Return True if rows are those of the files: no option skips or makes some, and values are those of the columns."""
     return options.tensors is None and options.column_paths is None and options.error_policy == STRICT
+
+
+def _answered(states: Mapping[str, State]) -> list[str]:
+    """Return the names of columns of which each table's log answers aggregates, where it has the bounds of all files."""
+    names = [answered_columns(state, root) for root, state in states.items()]
+    return sorted(set.intersection(*names)) if names else []
 
 
 class _Bounds:
@@ -110,7 +128,7 @@ class _Bounds:
                 [columns.get(name, _all_keys(n)) for columns, n in zip(of_tables, lengths, strict=True)]
                 + [_all_keys(1)]
             )
-            for name in names[:_MOST_COLUMNS]
+            for name in names[: min(_MOST_COLUMNS, _MOST_NBYTES // (_KEYS_NBYTES * max(1, len(self._slots))))]
         }
 
     def have(self, ranges: Sequence[FileRange]) -> bool:
@@ -146,20 +164,22 @@ def _keys_of_columns(state: State, of_frame: Mapping[str, s.StructField]) -> dic
     statistics = state.files.statistics
     if statistics is None:
         return {}
-    structs: dict[str, list[tuple[Field, Array]]] = {}
+    structs: dict[str, list[tuple[str, Field, Array]]] = {}
     for field, array in zip(statistics.schema.fields, statistics.columns, strict=True):
         try:
             path = path_of(field)
         except (ValueError, KeyError):
             continue
         if len(path) == 1:
-            structs.setdefault(path[0].casefold(), []).append((field, array))
-    # Names that differ in case, and types of one name, each have a struct.
+            structs.setdefault(path[0].casefold(), []).append((path[0], field, array))
+    # Names that differ in case, and types of one name, each have a struct; a column without statistics has none, so that
+    # the struct of another case may be of another column.
     return {
         column.name: keys
         for name, column in of_frame.items()
         if len(structs.get(name, ())) == 1
-        and (keys := _keys(*structs[name][0], column.dataType, state.files.rows)) is not None
+        and structs[name][0][0] == column.name
+        and (keys := _keys(*structs[name][0][1:], column.dataType, state.files.rows)) is not None
     }
 
 

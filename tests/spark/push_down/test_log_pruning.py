@@ -5,6 +5,9 @@ import shutil
 import pyarrow as pa
 import pytest
 
+from spark_arrow_ipc import ipc
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+
 FILES = 40
 ROWS = 10
 TASKS = {"one task": {"minPartitionNum": 1, "maxPartitionBytes": "1g"}, "a task a file": {"minPartitionNum": FILES}}
@@ -87,6 +90,72 @@ def test_files_are_opened(pushed, table, tmp_path, change):
             frame.collect()
 
 
+WIDE = 260
+"""Files of a table whose notes are longer than the 64 KiB of one frame of a pickle."""
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A table of `WIDE` files of one row, with the number of its file in each of 32 columns, and that modulo 8 as a byte."""
+    path = tmp_path_factory.mktemp("wide")
+    tables = [
+        pa.table({"k": [n], "b": pa.array([n % 8], pa.int8()), **{f"c{i}": [n] for i in range(30)}})
+        for n in range(WIDE)
+    ]
+    ipc.write(path / "first.arrow", tables[0])
+    schema = ArrowIpcDataSource({"path": str(path / "first.arrow")}).schema()
+    writer = ArrowIpcDataSource({"path": str(path / "t")}).writer(schema, overwrite=False)
+    writer.commit([writer.write(iter(table.to_batches())) for table in tables])
+    return path / "t"
+
+
+def test_long_notes_are_read(pushed, wide, tmp_path):
+    shutil.copytree(wide, tmp_path / "t")
+    frame = pushed.read.format("arrowipc").options(**TASKS["one task"]).load(str(tmp_path / "t"))
+    ruin(tmp_path / "t", [5])
+    assert [5] == [row.k for row in frame.where("k = 5").collect()]
+
+
+@pytest.mark.parametrize(
+    ("aggregates", "is_one_task"),
+    [("count(*), max(k), min(c29)", True), ("max(b)", False), ("count(b)", False), ("max(k), max(b)", False)],
+)
+def test_one_task_answers_what_the_log_does(pushed, without, wide, aggregates, is_one_task):
+    """A byte may be stored for a boolean in some file, so that files are opened, by tasks on all cores."""
+    pushed.read.format("arrowipc").options(minPartitionNum=WIDE // 4).load(str(wide)).createOrReplaceTempView("wide")
+    sql = f"SELECT {aggregates} FROM wide"
+    frame = pushed.sql(sql)
+    assert is_one_task == (scan_tasks(frame) == 1)
+    assert without(sql) == frame.collect()
+
+
+@pytest.mark.parametrize(
+    "read", ["SELECT count(*) AS n FROM wide", f"SELECT k FROM wide WHERE k IN ({str([*range(20)])[1:-1]})"]
+)
+def test_a_task_is_no_larger_than_spark_sends(pushed, without, wide, read):
+    """The pickles of all partitions that one task reads have bounds of all their files."""
+    pushed.read.format("arrowipc").options(minPartitionNum=10).load(str(wide)).createOrReplaceTempView("wide")
+    conf = pushed.sparkContext._jsc.sc().conf()
+    tasks = [scan_tasks(pushed.sql(read))]
+    conf.set("spark.rpc.message.maxSize", "1")  # 128 KiB for partitions
+    try:
+        frame = pushed.sql(read)
+        tasks.append(scan_tasks(frame))
+        rows = sorted(frame.collect())
+    finally:
+        conf.remove("spark.rpc.message.maxSize")
+    assert tasks[0] == 1 < tasks[1] < 10
+    assert rows == sorted(without(read))
+
+
+def scan_tasks(frame):
+    """Return the number of tasks of the only scan of a query."""
+    plan = frame._jdf.queryExecution().sparkPlan()
+    while plan.children().length():
+        plan = plan.children().apply(0)
+    return plan.inputRDD().getNumPartitions()
+
+
 # Values of a type, in Spark's order: each has a file of its own, and is compared with all.
 VALUES = {
     "BYTE": ["-128Y", "-1Y", "0Y", "127Y"],
@@ -119,6 +188,8 @@ def test_no_value_is_left_out(pushed, without, tmp_path, type_):
     signs = ("=", "<=>", "<", "<=", ">", ">=", "<>")
     conditions = [f"x {sign} CAST({value} AS {type_})" for value in values for sign in signs]
     conditions += [f"CAST({value} AS {type_}) < x" for value in values]
+    values_of_type = ", ".join(f"CAST({value} AS {type_})" for value in values)
+    conditions += [f"x IN ({values_of_type})", f"x IN ({', '.join([values_of_type] * 6)})"]
     conditions += ["x IS NULL", "x IS NOT NULL", f"x IN ({values[0]}, {values[-2]})", f"x = {values[0]} OR x IS NULL"]
     sql = " UNION ALL ".join(f"SELECT {i} AS c, n FROM t WHERE {text}" for i, text in enumerate(conditions))
     assert sorted(without(sql)) == sorted(pushed.sql(sql).collect())

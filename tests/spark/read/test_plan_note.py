@@ -13,16 +13,17 @@ from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
 from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+from spark_arrow_ipc.spark.read import plan_note
 
 EVERY = [-(1 << 63), (1 << 63) - 1]
 NONE = EVERY[::-1]
 
 
-def write(path, *tables):
+def write(path, *tables, **options):
     """Write a file of each table, all by one job."""
     ipc.write(path.parent / "first.arrow", tables[0])
     schema = ArrowIpcDataSource({"path": str(path.parent / "first.arrow")}).schema()
-    writer = ArrowIpcDataSource({"path": str(path)}).writer(schema, overwrite=False)
+    writer = ArrowIpcDataSource({"path": str(path), **options}).writer(schema, overwrite=False)
     writer.commit([writer.write(iter(table.to_batches())) for table in tables])
 
 
@@ -95,10 +96,10 @@ def test_files_of_which_nothing_is_known_have_all_keys(tmp_path):
     rows = pa.table({"k": [1, 2], "s": ["a", "b"]})
     write(tmp_path / "t", rows, rows)
     assert [([1, 2], False)] * 2 == bounds(tmp_path / "t", "k")
-    assert [note["isInLog"] for note in notes(tmp_path / "t")] == [True]
+    assert [["k", "s"]] == [note["answered"] for note in notes(tmp_path / "t")]
     ipc.write(tmp_path / "t" / "z.arrow", rows)  # of another program
     assert [([1, 2], False), ([1, 2], False), (EVERY, True)] == bounds(tmp_path / "t", "k")
-    assert [note["isInLog"] for note in notes(tmp_path / "t")] == [False]
+    assert not any("answered" in note for note in notes(tmp_path / "t"))
 
 
 @pytest.mark.parametrize(
@@ -130,3 +131,32 @@ def test_a_name_of_several_columns_has_none(tmp_path):
     write(tmp_path / "t", pa.table({"k": [1]}), pa.table({"k": [2]}))
     write(tmp_path / "t", pa.table({"K": [3]}))
     assert bounds(tmp_path / "t", "k") is None
+
+
+def test_bounds_of_another_case_are_of_another_column(tmp_path):
+    """A name that differs in case may be that of a second column, which has no statistics."""
+    columns = s.StructType().add("A", "long").add("a", "long")
+    path = tmp_path / "t"
+    writer = ArrowIpcDataSource({"path": str(path), "statistics": "A", "caseSensitive": "true"}).writer(
+        columns, overwrite=False
+    )
+    writer.commit([writer.write(iter(pa.table({"A": [1, 2], "a": [None, 900]}).to_batches()))])
+    assert bounds(path, "a", s.StructType().add("a", "long")) is None
+    assert [([1, 2], False)] == bounds(path, "A", s.StructType().add("A", "long"))
+
+
+def test_columns_of_which_the_log_answers_aggregates(tmp_path):
+    """Neither those of a type that may be stored for another, nor dictionaries; the others need not open a file."""
+    table = pa.table({"byte": pa.array([1] * 5000, pa.int8()), "k": [*range(5000)], "coded": [5] * 5000})
+    write(tmp_path / "t", table, dictionaryColumns="coded")
+    (note,) = notes(tmp_path / "t")
+    assert {"byte", "k", "coded"} == note["bounds"].keys()
+    assert ["k"] == note["answered"]
+    for options in ({"where": "k >= 0"}, {"versionAsOf": "1"}, {"timestampAsOf": "9999-12-31"}):
+        assert not any("answered" in note for note in notes(tmp_path / "t", **options))
+
+
+def test_bounds_of_many_files_are_of_fewer_columns(tmp_path, monkeypatch):
+    write(tmp_path / "t", *[pa.table({"a": [n], "b": [n], "c": [n]}) for n in range(10)])
+    monkeypatch.setattr(plan_note, "_MOST_NBYTES", 2 * 10 * 17)
+    assert [["a", "b"]] == [[*note["bounds"]] for note in notes(tmp_path / "t")]

@@ -3,11 +3,15 @@ package sparkarrowipc;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Iterator;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
@@ -46,71 +50,81 @@ import org.apache.spark.unsafe.types.UTF8String;
  */
 class Bounds {
   final int files;
-  private final boolean isInLog;
+  /** The names of the columns of which the log answers aggregates; null if it does not have all files as they are read. */
+  private final Set answered;
   /** By column: the least key of each file, the greatest of each, and 1 for those that may have nulls. */
-  private final Map keys = new LinkedHashMap();
+  private final Map keys = new HashMap();
 
   Bounds(JsonNode note) {
-    JsonNode count = (JsonNode) note.get("files"), columns = (JsonNode) note.get("bounds");
+    JsonNode count = (JsonNode) note.get("files"), columns = (JsonNode) note.get("bounds"), names = (JsonNode) note.get("answered");
     files = count == null ? 0 : count.asInt();
-    isInLog = note.has("isInLog") && ((JsonNode) note.get("isInLog")).asBoolean();
-    Iterator names = columns == null ? new java.util.ArrayList().iterator() : columns.fieldNames();
-    while (names.hasNext()) {
-      String name = (String) names.next();
-      long[] of = new long[3 * files];
-      byte[] bytes = Base64.getDecoder().decode(((JsonNode) columns.get(name)).asText());
-      ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(of, 0, 2 * files);
-      for (int i = 0; i < files; i++) of[2 * files + i] = bytes[16 * files + i];
-      keys.put(name, of);
+    answered = names == null ? null : new HashSet();
+    for (int i = 0; names != null && i < names.size(); i++) answered.add(((JsonNode) names.get(i)).asText());
+    for (Iterator i = columns == null ? new ArrayList().iterator() : columns.fieldNames(); i.hasNext();) {
+      String name = (String) i.next();
+      keys.put(name, new Keys(ByteBuffer.wrap(Base64.getDecoder().decode(((JsonNode) columns.get(name)).asText())).order(ByteOrder.LITTLE_ENDIAN), files));
     }
   }
 
-  /** The files that may have rows for which all conditions are true; null for all. */
-  int[] select(List conjuncts, StructType schema) {
+  /** Those of one column, in the bytes of the note: a frame has them of each file and column. */
+  private static class Keys {
+    private final ByteBuffer bytes;
+    private final int files;
+    Keys(ByteBuffer bytes, int files) {
+      this.bytes = bytes;
+      this.files = files;
+    }
+    long least(int file) { return bytes.getLong(8 * file); }
+    long greatest(int file) { return bytes.getLong(8 * (files + file)); }
+    boolean mayBeNull(int file) { return bytes.get(16 * files + file) != 0; }
+  }
+
+  /** The files that may have rows for which all conditions are true; null for all. The map has the keys of lists, once they are sorted. */
+  int[] select(List conjuncts, StructType schema, Map lists) {
     if (keys.isEmpty()) return null;
     int[] selected = new int[files];
     int n = 0;
     for (int file = 0; file < files; file++) {
       boolean may = true;
-      for (int c = 0; may && c < conjuncts.size(); c++) may = mayMatch((Expression) conjuncts.get(c), schema, file);
+      for (int c = 0; may && c < conjuncts.size(); c++) may = mayMatch((Expression) conjuncts.get(c), schema, file, lists);
       if (may) selected[n++] = file;
     }
-    return n == files ? null : java.util.Arrays.copyOf(selected, n);
+    return n == files ? null : Arrays.copyOf(selected, n);
   }
 
-  /** True if the log has all files, each as a whole, with the bounds of some fields, of types whose bounds are values. */
+  /** True if the log answers aggregates of some fields in all files: it has them, and their bounds, which are values. */
   boolean areOfAllFiles(List fields) {
-    if (!isInLog) return false;
+    if (answered == null) return false;
     for (int i = 0; i < fields.size(); i++) {
       StructField field = (StructField) fields.get(i);
-      long[] of = field.dataType() instanceof StringType || field.dataType() instanceof BinaryType ? null : (long[]) keys.get(field.name());
-      if (of == null) return false;
-      for (int file = 0; file < files; file++) if (of[file] == Long.MIN_VALUE || of[files + file] == Long.MAX_VALUE) return false;
+      Keys of = field.dataType() instanceof StringType || field.dataType() instanceof BinaryType ? null : (Keys) keys.get(field.name());
+      if (of == null || !answered.contains(field.name())) return false;
+      for (int file = 0; file < files; file++) if (of.least(file) == Long.MIN_VALUE || of.greatest(file) == Long.MAX_VALUE) return false;
     }
     return true;
   }
 
-  private boolean mayMatch(Expression condition, StructType schema, int file) {
-    if (condition instanceof And) return mayMatch(((And) condition).left(), schema, file) && mayMatch(((And) condition).right(), schema, file);
-    if (condition instanceof Or) return mayMatch(((Or) condition).left(), schema, file) || mayMatch(((Or) condition).right(), schema, file);
-    if (condition instanceof In) return mayBeIn((In) condition, schema, file);
-    if (condition instanceof InSet) {
-      long[] of = of(((InSet) condition).child(), schema);
-      return of == null || hasOne(of, file, ((InSet) condition).hset().iterator(), ((InSet) condition).child().dataType());
+  private boolean mayMatch(Expression condition, StructType schema, int file, Map lists) {
+    if (condition instanceof And) return mayMatch(((And) condition).left(), schema, file, lists) && mayMatch(((And) condition).right(), schema, file, lists);
+    if (condition instanceof Or) return mayMatch(((Or) condition).left(), schema, file, lists) || mayMatch(((Or) condition).right(), schema, file, lists);
+    if (condition instanceof In || condition instanceof InSet) {
+      Keys of = of((Expression) condition.children().apply(0), schema);
+      long[] list = of == null ? null : list(condition, lists);
+      return list == null || hasOne(list, of.least(file), of.greatest(file));
     }
     if (condition instanceof IsNull || condition instanceof IsNotNull) {
-      long[] of = of((Expression) condition.children().apply(0), schema);
-      return of == null || (condition instanceof IsNull ? of[2 * files + file] != 0 : of[file] <= of[files + file]);
+      Keys of = of((Expression) condition.children().apply(0), schema);
+      return of == null || (condition instanceof IsNull ? of.mayBeNull(file) : of.least(file) <= of.greatest(file));
     }
     if (condition.children().length() != 2) return true;
     Expression left = (Expression) condition.children().apply(0), right = (Expression) condition.children().apply(1);
     boolean isTurned = left instanceof Literal;
-    long[] of = of(isTurned ? right : left, schema);
+    Keys of = of(isTurned ? right : left, schema);
     Expression other = isTurned ? left : right;
     if (of == null || !(other instanceof Literal)) return true;
     Literal literal = (Literal) other;
     if (literal.value() == null || !literal.dataType().equals((isTurned ? right : left).dataType())) return true;
-    long key = key(literal.value(), literal.dataType()), least = of[file], greatest = of[files + file];
+    long key = key(literal.value(), literal.dataType()), least = of.least(file), greatest = of.greatest(file);
     if (condition instanceof EqualTo || condition instanceof EqualNullSafe) return least <= key && key <= greatest;
     // Unequal values may have equal keys, so that these are not excluded by < and > either.
     if (condition instanceof LessThan || condition instanceof LessThanOrEqual) return isTurned ? key <= greatest : least <= key;
@@ -118,33 +132,40 @@ class Bounds {
     return true;
   }
 
-  private boolean mayBeIn(In condition, StructType schema, int file) {
-    long[] of = of(condition.value(), schema);
-    if (of == null) return true;
-    for (int i = 0; i < condition.list().length(); i++) {
-      Expression one = (Expression) condition.list().apply(i);
-      if (!(one instanceof Literal) || !one.dataType().equals(condition.value().dataType())) return true;
-      if (mayBe(of, file, ((Literal) one).value(), one.dataType())) return true;
+  /** The keys that an IN lists, in order; null if one of its expressions is no value of the column's type. */
+  private static long[] list(Expression condition, Map lists) {
+    if (!lists.containsKey(condition)) lists.put(condition, sorted(condition));
+    return (long[]) lists.get(condition);
+  }
+
+  private static long[] sorted(Expression condition) {
+    boolean isSet = condition instanceof InSet;
+    DataType type = ((Expression) condition.children().apply(0)).dataType();
+    scala.collection.Iterator values = isSet ? ((InSet) condition).hset().iterator() : ((In) condition).list().iterator();
+    long[] list = new long[isSet ? ((InSet) condition).hset().size() : ((In) condition).list().length()];
+    int n = 0;
+    while (values.hasNext()) {
+      Object value = values.next();
+      if (!isSet && (!(value instanceof Literal) || !((Literal) value).dataType().equals(type))) return null;
+      if (!isSet) value = ((Literal) value).value();
+      if (value != null) list[n++] = key(value, type);
     }
-    return false;
+    list = Arrays.copyOf(list, n);
+    Arrays.sort(list);
+    return list;
   }
 
-  private boolean hasOne(long[] of, int file, scala.collection.Iterator values, DataType type) {
-    while (values.hasNext()) if (mayBe(of, file, values.next(), type)) return true;
-    return false;
-  }
-
-  private boolean mayBe(long[] of, int file, Object value, DataType type) {
-    if (value == null) return false;
-    long key = key(value, type);
-    return of[file] <= key && key <= of[files + file];
+  private static boolean hasOne(long[] sorted, long least, long greatest) {
+    int i = Arrays.binarySearch(sorted, least);
+    if (i < 0) i = -i - 1; // of the first one above
+    return i < sorted.length && sorted[i] <= greatest;
   }
 
   /** The keys of a column; null if an expression is none, or it has no bounds. */
-  private long[] of(Expression expression, StructType schema) {
+  private Keys of(Expression expression, StructType schema) {
     if (!(expression instanceof Attribute) || !hasKeys(expression.dataType())) return null;
     String name = ((Attribute) expression).name();
-    return Predicates.isPlain(schema, name) && schema.apply(name).dataType().equals(expression.dataType()) ? (long[]) keys.get(name) : null;
+    return Predicates.isPlain(schema, name) && schema.apply(name).dataType().equals(expression.dataType()) ? (Keys) keys.get(name) : null;
   }
 
   private static boolean hasKeys(DataType type) {

@@ -90,11 +90,9 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   private List planned() {
     if (planned == null) {
       PythonDataSourceReadInfo whole = table.plan(options);
-      List all = new ArrayList();
       try {
         SparkInternals.step("partitions");
-        for (int i = 0; i < whole.partitions().length(); i++) all.add(Planned.of((byte[]) whole.partitions().apply(i)));
-        planned = Planned.prune(all, conditions, table.schema());
+        planned = Planned.prune(table.planned(options), conditions, table.schema());
       } catch (Throwable error) {
         SparkInternals.warnOnce("tasks start for all files", error);
         planned = new ArrayList();
@@ -144,21 +142,29 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     String keys = ofJoins.toString();
     boolean isPlain = ofJoins.isEmpty() || (long) keys.length() * planned.size() > MOST_KEYS_BYTES;
     double share = 0;
+    long nbytes = 0, most = mostNbytes();
     for (int i = 0; i < planned.size(); i++) {
       Planned one = (Planned) planned.get(i);
       if (!one.mayJoin(joined, table.schema()) && (!partitions.isEmpty() || !together.isEmpty() || i + 1 < planned.size())) continue;
       byte[] pickle = one.selectedPickle();
       // What is left of several partitions is read together, up to the files of a complete one.
-      if (share + one.share() > 1) {
+      if (share + one.share() > 1 || nbytes + pickle.length > most) {
         add(partitions, together);
         share = 0;
+        nbytes = 0;
       }
       share += one.share();
+      nbytes += pickle.length;
       together.add(isPlain ? pickle : SparkInternals.pickledCall(MODULE, "add_conjuncts", pickle, keys));
     }
     add(partitions, together);
     if (aggregates != null && aggregates.isOfHeaders) partitions = combined(partitions, isInLog(planned));
     return new PythonDataSourceReadInfo(SparkInternals.pickledCall(MODULE, "command", source, request()), SparkInternals.seq(partitions));
+  }
+
+  /** Of the pickles of partitions that one task reads: Spark refuses a task above its setting, which has more in it. */
+  private static long mostNbytes() {
+    return (long) SparkContext.getOrCreate().getConf().getInt("spark.rpc.message.maxSize", 128) << 17;
   }
 
   /** Add one partition that has the rows of some, which are taken from their list. */
@@ -190,6 +196,9 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
       int tasks = Math.max(TASKS_A_CORE * cores, (partitions.size() + MOST_COMBINED - 1) / MOST_COMBINED);
       // As many for each core, but one where no file is opened.
       tasks = isInLog ? 1 : (tasks + cores - 1) / cores * cores;
+      long nbytes = 0, most = mostNbytes();
+      for (int i = 0; i < partitions.size(); i++) nbytes += ((byte[]) partitions.get(i)).length;
+      tasks = (int) Math.max(tasks, (nbytes + most - 1) / most);
       if (partitions.size() <= tasks) return partitions;
       List fewer = new ArrayList();
       for (int i = 0; i < tasks; i++) {

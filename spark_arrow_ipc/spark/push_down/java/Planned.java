@@ -37,9 +37,9 @@ import org.apache.spark.unsafe.types.UTF8String;
 class Planned {
   /**
    * The note is the last string of the pickle, with what ends an object behind it: paths, which others choose, never stand
-   * there, and so cannot be taken for one.
+   * there, and so cannot be taken for one. Behind a string of 64 KiB or more Python begins a frame (\\x95).
    */
-  private static final Pattern NOTE = Pattern.compile("arrowipc-plan:([A-Za-z0-9+/]*=*):(?:\\x94|q.|r....)?[su]b\\.", Pattern.DOTALL);
+  private static final Pattern NOTE = Pattern.compile("arrowipc-plan:([A-Za-z0-9+/]*=*):(?:\\x95.{8})?(?:\\x94|q.|r....)?[su]b\\.", Pattern.DOTALL);
   private static final ObjectMapper JSON = new ObjectMapper();
 
   final byte[] pickle;
@@ -85,13 +85,14 @@ class Planned {
     List conjuncts = new ArrayList();
     for (int i = 0; i < conditions.size(); i++) take((Expression) conditions.get(i), conjuncts);
     List pruned = new ArrayList();
+    java.util.Map lists = new java.util.IdentityHashMap();
     Planned none = null;
     for (int i = 0; i < planned.size(); i++) {
       Planned one = (Planned) planned.get(i);
       boolean may = true;
       for (int c = 0; may && c < conjuncts.size(); c++) may = one.mayMatch((Expression) conjuncts.get(c), schema);
       if (may) {
-        one = one.select(conjuncts, schema);
+        one = one.select(conjuncts, schema, lists);
         if (one.selected != null && one.selected.length == 0) none = one;
         else pruned.add(one);
       }
@@ -100,8 +101,8 @@ class Planned {
     return pruned.isEmpty() && !planned.isEmpty() ? planned.subList(0, 1) : pruned;
   }
 
-  private Planned select(List conjuncts, StructType schema) {
-    int[] files = bounds == null ? null : bounds.select(conjuncts, schema);
+  private Planned select(List conjuncts, StructType schema, java.util.Map lists) {
+    int[] files = bounds == null ? null : bounds.select(conjuncts, schema, lists);
     return files == null ? this : new Planned(pickle, bytes, names, values, bounds, files);
   }
 

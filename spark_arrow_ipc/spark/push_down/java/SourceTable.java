@@ -62,6 +62,8 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
   private String[] version = null;
   /** The sources of reads, by their options: a source has one listing. */
   private final Map sources = new HashMap();
+  /** Their plans, and the partitions of each. */
+  private final Map planned = new HashMap();
 
   SourceTable(Source source, StructType schema, Transform[] partitioning, CaseInsensitiveStringMap options, Map properties, boolean isWrittenByV2) {
     super(source, Source.NAME, schema);
@@ -127,6 +129,17 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
   PythonDataSourceReadInfo plan(CaseInsensitiveStringMap options) {
     if (read == null) read = options; // two reads may have different options, and the first state is the older one
     return source(options).getOrCreateReadInfo(Source.NAME, options, schema, false);
+  }
+
+  /** The input partitions of that plan with what their notes say, which all scans of the table share. */
+  synchronized List planned(CaseInsensitiveStringMap options) throws java.io.IOException {
+    PythonDataSourceReadInfo whole = plan(options);
+    Object[] known = (Object[]) planned.get(options);
+    if (known != null && known[0] == whole) return (List) known[1];
+    List all = new ArrayList();
+    for (int i = 0; i < whole.partitions().length(); i++) all.add(Planned.of((byte[]) whole.partitions().apply(i)));
+    planned.put(options, new Object[] {whole, all});
+    return all;
   }
 
   /** A former version of this table of the catalog, with the columns of today. */
