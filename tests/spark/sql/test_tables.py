@@ -70,10 +70,12 @@ BY_D_CTAS = "CREATE TABLE {t} USING {f} PARTITIONED BY (d) AS SELECT id % 2 AS d
 DYNAMIC, STATIC = ("SET spark.sql.sources.partitionOverwriteMode=" + mode for mode in ("dynamic", "static"))
 
 # (Steps, each of which leaves the rows that it leaves in a table of Parquet.)
-# Over a table of Parquet, Spark 4.2.0 answers it with "Cannot parse null string", and has removed the rows.
+IS_4_1 = pyspark.__version__.startswith("4.1.")
+
+# Over a table of Parquet, Spark 4.1.0 and 4.2.0 answer it with "Cannot parse null string", and have removed the rows.
 NULL_PARTITION = [
     "INSERT OVERWRITE {t} PARTITION (d = null) WITH c AS (SELECT 5L AS i) SELECT i, 'o' FROM c WHERE i > 5"
-][pyspark.__version__ == "4.2.0" :]
+][pyspark.__version__ in {"4.1.0", "4.2.0"} :]
 
 SAME = {
     "CREATE, INSERT": FLAT,
@@ -321,7 +323,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+# Spark 4.1 makes an empty table of the same columns, which is a table like any other.
+@pytest.mark.parametrize("case", [case for case in REFUSED if not (IS_4_1 and case == "CREATE LIKE")])
 def test_what_is_refused_leaves_the_rows(sql, tmp_path, case):
     steps, words = REFUSED[case]
     result = outcomes(sql, steps, f"refused{list(REFUSED).index(case)}", tmp_path)["arrowipc"]
@@ -393,6 +396,7 @@ def test_sessions_without_the_catalog_refuse_its_tables(sql, tmp_path):
         sql.sql("DROP TABLE catalogs")
 
 
+@pytest.mark.skipif(IS_4_1, reason="reading a stream needs Spark 4.2 or later")
 def test_options_of_a_table_are_for_reads_or_for_writes(sql, tmp_path):
     options = "OPTIONS (compression 'zstd', mergeSchema 'true', maxBatchBytes '1m', maxFilesPerTrigger '1')"
     where = f"LOCATION '{tmp_path / 'at'}'"
