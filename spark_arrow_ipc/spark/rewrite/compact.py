@@ -121,7 +121,7 @@ def compact(
 
     def choose(files: tuple[LiveFile, ...]) -> list[LiveFile]:
         if not files:
-            TableDirectory.at(root, storage)  # raises for a path that does not exist, such as the name of a table in SQL
+            TableDirectory.at(root, storage)  # raises for a path that does not exist, such as a name in SQL
         # All files, as the newest one decides the columns even if it is large.
         listed.extend(_data_file(root, file) for file in files)
         accepts = file_filter(reading).accepts()
