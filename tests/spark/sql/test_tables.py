@@ -366,6 +366,21 @@ def test_a_former_version_of_a_table(sql, of):
         sql.sql("DROP TABLE IF EXISTS former")
 
 
+COUNTS = ["count(*)", "count(id)", "count(v)", "min(id), max(id), count(*)", "max(v), count(*)"]
+
+
+def test_counts_of_a_table_whose_columns_are_not_null(sql):
+    try:
+        sql.sql("CREATE TABLE not_null (id BIGINT NOT NULL, v STRING) USING arrowipc")
+        sql.sql("INSERT INTO not_null VALUES (1, 'a'), (2, NULL), (3, 'b')")
+        expected = [[(3,)], [(3,)], [(2,)], [(1, 3, 3)], [("b", 3)]]
+        assert [rows(sql, f"SELECT {each} FROM not_null") for each in COUNTS] == expected
+        assert [rows(sql, f"SELECT {each} FROM not_null VERSION AS OF 1") for each in COUNTS] == expected
+        assert sql.table("not_null").count() == 3
+    finally:
+        sql.sql("DROP TABLE IF EXISTS not_null")
+
+
 def test_sessions_without_the_catalog_refuse_its_tables(sql, tmp_path):
     sql.sql("CREATE TABLE catalogs USING arrowipc AS SELECT id FROM range(5)")
     other = sql.newSession()
