@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
@@ -75,6 +76,9 @@ def _read_other(form: str, paths: Sequence[str]) -> Table:
     doing = f"read it as {form}"
 
     def open_one(pa: Any, module: Any, path: str) -> tuple[Any, Iterable[Any]]:
+        if path != STDIN and Path(path).is_dir():
+            files_in = f"{path.rstrip('/')}/*.{form}"
+            raise UnsupportedError(f"directories are read only of Arrow files; name the files, such as {files_in}")
         source = sys.stdin.buffer if path == STDIN else path
         if form == "parquet":
             # A pipe cannot seek, and Parquet is read from its end.

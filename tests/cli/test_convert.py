@@ -81,6 +81,7 @@ REFUSED = [
     ("no Parquet", lambda path: (path / "x.parquet").write_bytes(b"nothing at all"), "x.parquet", "out.arrow", "pyarrow cannot"),
     ("CSV that breaks off", lambda path: (path / "x.csv").write_text("a,b\n1,2\n3\n"), "x.csv", "out.arrow", "pyarrow cannot"),
     ("no JSON", lambda path: (path / "x.jsonl").write_text("{"), "x.jsonl", "out.arrow", "pyarrow cannot"),
+    ("a directory", lambda path: (path / "x.parquet").mkdir(), "x.parquet", "out.arrow", "name the files, such as"),
     ("no file", lambda _: None, "x.csv", "out.arrow", "x.csv"),
 ]  # fmt: skip
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from spark_arrow_ipc.dataset.listing.data_file import DataFile
+from spark_arrow_ipc.dataset.listing.data_file import DataFile, time_text
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
 from spark_arrow_ipc.errors import ConcurrentWriteError, NoFilesError, OptionError, UnsupportedError
 from spark_arrow_ipc.storage.paths import parent
 from spark_arrow_ipc.storage.storage import Status, Storage, each
 from spark_arrow_ipc.table.documents import of_other_programs
 from spark_arrow_ipc.table.history import first_since, read_history, retained_entries
-from spark_arrow_ipc.table.log import read_after, read_state
+from spark_arrow_ipc.table.log import read_after, read_entry, read_state
 from spark_arrow_ipc.table.names import TableDirectory
 from spark_arrow_ipc.table.snapshot import Snapshot
 from spark_arrow_ipc.table.state import Replay, State
@@ -91,10 +91,12 @@ def _number_at(directory: TableDirectory, table: str, time_ns: int) -> int:
     numbers = retained_entries(directory, table)
     number = first_since(directory, table, numbers, time_ns + 1) - 1
     if number not in numbers:
+        oldest = "none is retained"
+        if numbers:
+            time = read_entry(directory, table, numbers.start).time * 1_000_000
+            oldest = f"the oldest is entry {numbers.start}, of {time_text(time)}"
         raise NoFilesError(
-            "no log entry of this table that is retained is as old as timestampAsOf; the oldest is entry "
-            f"{numbers.start if numbers else 0}",
-            path=directory.root,
+            f"no log entry of this table that is retained is as old as timestampAsOf; {oldest}", path=directory.root
         )
     return number
 

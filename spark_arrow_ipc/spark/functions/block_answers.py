@@ -210,9 +210,12 @@ class BlockAnswers:
         arrays = tuple(array_of([low, high], of.type) for of, low, high in key_fields)
         schema = Schema(tuple(of for of, *_ in key_fields))
         constants = PartitionColumns(schema, group.fields, group.range.partition)
-        # Columns that are only counted have no extremes here.
+        # Columns that are only counted have no extremes here: they are null, also where the table says NOT NULL.
         options = replace(self._options, missing_columns=MissingColumns.NULL)
-        plan = compile_converter(constants.schema, self._schema, options)
+        nullable = s.StructType(
+            [s.StructField(each.name, each.dataType, metadata=each.metadata) for each in self._schema]
+        )
+        plan = compile_converter(constants.schema, nullable, options)
         return plan.convert(constants.add(RecordBatch(schema, arrays, 2)))
 
 

@@ -60,6 +60,7 @@ from spark_arrow_ipc.spark.write.same_types import check_types, with_metadata
 from spark_arrow_ipc.spark.write.schema_check import unite_schemas
 from spark_arrow_ipc.storage.open import storage_of
 from spark_arrow_ipc.storage.paths import join
+from spark_arrow_ipc.table.names import TableDirectory
 
 
 def compact(
@@ -101,7 +102,8 @@ def compact(
     Raises
     ------
     OptionError, ArrowIpcError
-        An option is wrong, a file is broken, or the schemas of files cannot be merged, before any task.
+        An option is wrong, there is no such directory, a file is broken, or the schemas of files cannot be merged, before
+        any task.
     UnsupportedError
         A column has a type that Spark does not write (a union), or the session is one of Spark Connect.
     PySparkException
@@ -118,6 +120,8 @@ def compact(
     bins: list[Bin] = []
 
     def choose(files: tuple[LiveFile, ...]) -> list[LiveFile]:
+        if not files:
+            TableDirectory.at(root, storage)  # raises for a path that does not exist, such as a name in SQL
         # All files, as the newest one decides the columns even if it is large.
         listed.extend(_data_file(root, file) for file in files)
         accepts = file_filter(reading).accepts()

@@ -8,6 +8,7 @@ from copying_storage import CopyingStorage
 from memory_storage import MemoryStorage
 from places import Place
 
+from spark_arrow_ipc.dataset.listing.data_file import time_text
 from spark_arrow_ipc.dataset.listing.table_version import Version
 from spark_arrow_ipc.dataset.listing.tree import list_tree
 from spark_arrow_ipc.errors import NoFilesError, OptionError, UnsupportedError
@@ -76,7 +77,8 @@ def test_a_version_at_a_time_is_the_newest_until_then(lake, history):
     assert history[5] == read(lake, time_ns=2**62)
     with pytest.raises(
         NoFilesError,
-        match="no log entry of this table that is retained is as old as timestampAsOf; the oldest is entry 1",
+        match="no log entry of this table that is retained is as old as timestampAsOf; the oldest is entry 1, of "
+        + time_text(min(times.values())),
     ):
         read(lake, time_ns=min(times.values()) - 1)
 

@@ -18,6 +18,7 @@ from spark_arrow_ipc.errors import (
     ConcurrentWriteError,
     FileChangedError,
     InvalidArrowError,
+    NoFilesError,
     OptionError,
     SchemaMismatchError,
     UnsupportedError,
@@ -291,3 +292,10 @@ def test_files_without_rows_are_left_where_nothing_else_is_there(tmp_path):
         arrow_files.write(tmp_path / f"{name}.arrow", table([]))
     assert not compact(Tasks(), tmp_path).published
     assert ["a.arrow", "b.arrow"] == sorted(files_of(tmp_path))
+
+
+def test_a_path_that_does_not_exist_is_an_error(tmp_path):
+    with pytest.raises(NoFilesError, match="absent: expected the directory of a table, found nothing"):
+        compact(Tasks(), tmp_path / "absent")
+    assert not list(tmp_path.iterdir())
+    assert not compact(Tasks(), tmp_path).published, "an empty directory has nothing to do"

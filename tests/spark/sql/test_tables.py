@@ -375,6 +375,21 @@ def test_a_former_version_of_a_table(sql, of):
         sql.sql("DROP TABLE IF EXISTS former")
 
 
+COUNTS = ["count(*)", "count(id)", "count(v)", "min(id), max(id), count(*)", "max(v), count(*)"]
+
+
+def test_counts_of_a_table_whose_columns_are_not_null(sql):
+    try:
+        sql.sql("CREATE TABLE not_null (id BIGINT NOT NULL, v STRING) USING arrowipc")
+        sql.sql("INSERT INTO not_null VALUES (1, 'a'), (2, NULL), (3, 'b')")
+        expected = [[(3,)], [(3,)], [(2,)], [(1, 3, 3)], [("b", 3)]]
+        assert [rows(sql, f"SELECT {each} FROM not_null") for each in COUNTS] == expected
+        assert [rows(sql, f"SELECT {each} FROM not_null VERSION AS OF 1") for each in COUNTS] == expected
+        assert sql.table("not_null").count() == 3
+    finally:
+        sql.sql("DROP TABLE IF EXISTS not_null")
+
+
 def test_sessions_without_the_catalog_refuse_its_tables(sql, tmp_path):
     sql.sql("CREATE TABLE catalogs USING arrowipc AS SELECT id FROM range(5)")
     other = sql.newSession()
@@ -419,6 +434,29 @@ def test_options_of_a_table_are_for_reads_or_for_writes(sql, tmp_path):
                 sql.sql(statement).collect()
     finally:
         sql.sql("DROP TABLE IF EXISTS of_both")
+
+
+@pytest.mark.parametrize("name", ["columns", "metadataColumns", "metadataOnly", "readChangeFeed"])
+def test_options_of_columns_are_refused_by_a_name(sql, tmp_path, name):
+    value = "id" if name == "columns" else "true"
+    words = f"the option {name} changes the columns"
+    path = str(tmp_path / "named")
+    try:
+        sql.sql(f"CREATE TABLE of_columns USING arrowipc LOCATION '{path}' AS SELECT id, 1 AS d FROM range(5)")
+        if name == "readChangeFeed":
+            stream = sql.readStream.option(name, value).table("of_columns").writeStream.format("noop")
+            stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+            with pytest.raises(Exception, match=words):
+                stream.start().awaitTermination()
+        else:
+            with pytest.raises(Exception, match=words):
+                sql.read.option(name, value).table("of_columns").collect()
+            with pytest.raises(Exception, match=words):
+                rows(sql, f"SELECT * FROM of_columns WITH ({name} = '{value}')")
+            assert sql.read.format("arrowipc").option(name, value).load(path).count()
+        assert rows(sql, "SELECT count(*) FROM of_columns") == [(5,)]
+    finally:
+        sql.sql("DROP TABLE IF EXISTS of_columns")
 
 
 SHOWN = ["", " PARTITION (d = 1)", " PARTITION (e = DATE'2020-01-03')", " PARTITION (s = 'a b/=', d = 1)", " PARTITION (d = 9)", " PARTITION (x = 1)"]  # fmt: skip

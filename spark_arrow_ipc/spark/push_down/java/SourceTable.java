@@ -48,6 +48,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /** A table that knows the path, options and partitioning that it was made with: its scans read less, and it writes by the Python writer. */
 public class SourceTable extends PythonTable implements SupportsRowLevelOperations, SupportsMetadataColumns, SupportsPartitionManagement, SupportsDeleteV2 {
   static final String SETTING = "spark.arrowipc.pushDown";
+  private static final String[] OF_COLUMNS = {"columns", "metadataColumns", "metadataOnly", "readChangeFeed"};
 
   private final StructType schema;
   private final Transform[] partitioning;
@@ -184,6 +185,12 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
   CaseInsensitiveStringMap readOfStatement() { return isOfStatement ? read : null; }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap others) {
+    // Spark has the columns of the table by now, and passes options to scans alone.
+    for (int i = 0; i < OF_COLUMNS.length; i++) {
+      Object chosen = others.get(OF_COLUMNS[i]);
+      if (chosen != null && !chosen.equals(options.get(OF_COLUMNS[i])))
+        throw new UnsupportedOperationException("the option " + OF_COLUMNS[i] + " changes the columns, and those of a table with a name stay: load its path with the option");
+    }
     CaseInsensitiveStringMap all = withOptions(others);
     return isNarrowed(all) ? new NarrowScanBuilder(this, all) : completeScanBuilder(all);
   }
