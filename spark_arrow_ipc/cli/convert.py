@@ -24,6 +24,7 @@ from spark_arrow_ipc.cli.shared.rows import Chosen, Table, add_row_arguments, fi
 from spark_arrow_ipc.errors import (
     ArrowIpcError,
     InvalidArrowError,
+    NotArrowError,
     SchemaMismatchError,
     UnsupportedError,
     error_context,
@@ -31,6 +32,7 @@ from spark_arrow_ipc.errors import (
 )
 from spark_arrow_ipc.ipc.constants import ENDINGS
 from spark_arrow_ipc.ipc.writer import create
+from spark_arrow_ipc.storage.paths import name_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -213,5 +215,21 @@ def _open_sources(arguments: argparse.Namespace) -> Iterator[Table]:
     if arguments.target != STDIN:
         files.check_target(arguments, arguments.target, sources)
     opened = nullcontext(_read_other(form, arguments.paths)) if form in _MODULES else one_table(sources, chosen)
-    with opened as table:
-        yield table if chosen.is_whole(sources) else fit_columns(table)
+    try:
+        with opened as table:
+            yield table if chosen.is_whole(sources) else fit_columns(table)
+    except NotArrowError as error:
+        # The error advises to convert the file by this command.
+        raise _not_arrow(error, arguments.paths) from error
+
+
+def _not_arrow(error: NotArrowError, paths: Sequence[str]) -> NotArrowError:
+    """Return the error of a file of another format, which was read as Arrow by its name or that of its directory."""
+    path = error.path or STDIN
+    if path in paths:
+        return NotArrowError("this is no Arrow file; say its format by --from", path=path)
+    ending = files.ending_of(path)
+    pattern = path.removesuffix(name_of(path)) + "*"
+    is_known = _ENDINGS.get(ending) in _MODULES
+    way = f"name the files, such as {pattern}" + (f".{ending}" if is_known else ", and their format by --from")
+    return NotArrowError(f"this is no Arrow file, and directories are read only of those; {way}", path=path)

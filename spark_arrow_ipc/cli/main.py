@@ -85,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         run = _load(name, commands[name])
     except ModuleNotFoundError as error:
         return _fail(f"{error}; 'arrowipc doctor' names the command that fixes it")
-    arguments = parser.parse_args(argv)
+    # Not by the parser of all commands, whose usage says nothing of a command's arguments.
+    arguments = commands[name].parse_args(argv[1:])
     from spark_arrow_ipc.cli.shared import terminal  # late, as --help does not need it
 
     try:

@@ -11,9 +11,16 @@ from spark_arrow_ipc.cli.shared import terminal
 from spark_arrow_ipc.cli.shared.storages import add_storage_argument, storage_at
 from spark_arrow_ipc.dataset.listing.data_file import time_text
 from spark_arrow_ipc.dataset.stream.checkpoint import Seen, look
+from spark_arrow_ipc.dataset.stream.mode import TABLE
 from spark_arrow_ipc.errors import printable
 
 _HEAD: Final = ("batch", "planned", "committed", "mode", "files", "bytes", "position")
+
+# A checkpoint has the id of its table, not the path, and no options of the query.
+_MAY_END: Final = (
+    ", and ends with SourceOverwrittenError if a later entry of the table's log removed rows ('arrowipc history TABLE' shows "
+    "them) and the query has neither onOverwrite nor readChangeFeed"
+)
 
 
 def stream_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +93,8 @@ def _state(seen: Seen) -> str:
         return "no batch was planned yet"
     newest = seen.batches[-1]
     if newest.committed_ns is not None:
-        return f"batch {newest.number} is committed; the next start looks for what is new"
+        may_end = any(part.mode == TABLE for part in newest.parts)
+        return f"batch {newest.number} is committed; the next start looks for what is new{_MAY_END if may_end else ''}"
     files = (
         ""
         if seen.waiting_files is None

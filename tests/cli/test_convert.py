@@ -97,6 +97,23 @@ def test_what_cannot_be_converted_writes_nothing(capsys, tmp_path, make, name, t
     assert {name} >= {path.name for path in tmp_path.iterdir()}
 
 
+def test_what_is_no_arrow_file_is_named_by_its_files_or_its_format(capsys, tmp_path):
+    for name in ("d/p=1/x.parquet", "files/x", "plain"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(NESTED, tmp_path / name)
+    advice = {
+        "d": f"name the files, such as {tmp_path}/d/p=1/*.parquet\n",
+        "files": f"name the files, such as {tmp_path}/files/*, and their format by --from\n",
+        "plain": "say its format by --from\n",
+    }
+    for name, words in advice.items():
+        assert 1 == main(["convert", str(tmp_path / name), str(tmp_path / "out.arrow")])
+        err = capsys.readouterr().err
+        assert err.endswith(words)
+        assert "arrowipc convert" not in err
+    assert 0 == main(["convert", "--from", "parquet", str(tmp_path / "files" / "x"), str(tmp_path / "out.arrow")])
+
+
 def test_without_pyarrow_one_sentence_for_what_needs_it(capsys, tmp_path, monkeypatch):
     write(tmp_path / "x.arrow", "arrow")
     write(tmp_path / "x.csv", "csv")

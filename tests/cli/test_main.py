@@ -43,6 +43,16 @@ def test_a_usage_error_repeats_no_escape_sequence(capsys, arguments):
     assert "\\x1b[31m" in err
 
 
+@pytest.mark.parametrize("arguments", [["--jsn", "x"], [], ["x", "y", "--jsn"]])
+def test_a_usage_error_of_a_command_shows_its_usage(capsys, arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["inspect", *arguments])
+    lines = capsys.readouterr().err.splitlines()
+    assert 2 == ended.value.code
+    assert lines[0].startswith("usage: arrowipc inspect [-h]")
+    assert lines[-1].startswith("arrowipc inspect: error: ")
+
+
 def test_an_error_is_one_line_and_status_1(tmp_path, capsys):
     assert 1 == main(["inspect", str(tmp_path / "no such file")])
     out, err = capsys.readouterr()

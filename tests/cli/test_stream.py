@@ -55,6 +55,19 @@ def test_what_keeps_a_query_from_going_on(capsys, query):
     assert out.endswith("the next start runs it again, and ends with an error until the above is mended\n")
 
 
+def test_a_query_of_a_table_may_end_at_an_entry_that_removed_rows(capsys, tmp_path):
+    query = Checkpoint(tmp_path)
+    query.plan('{"v":1,"mode":"table","table":"01234567","entry":5,"id":"","after":"/"}')
+    query.commit()
+    status, out, _ = ran(capsys, "stream", query.root)
+    assert 0 == status
+    assert out.endswith(
+        "batch 0 is committed; the next start looks for what is new, and ends with SourceOverwrittenError if a later entry of "
+        "the table's log removed rows ('arrowipc history TABLE' shows them) and the query has neither onOverwrite nor "
+        "readChangeFeed\n"
+    )
+
+
 def test_a_log_and_its_bad_files(capsys, query):
     query.mode._log.bad_files.write(BadFile("/in/\x1bx.arrow", 3, 1_700_000_000_000_000_000, "expected y, found z"))
     status, out, _ = ran(capsys, "stream", query.log)

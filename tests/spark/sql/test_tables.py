@@ -489,6 +489,103 @@ def test_partitions_are_shown_as_those_of_parquet(sql):
             sql.sql(f"DROP TABLE IF EXISTS shown_{form}")
 
 
+# (Name, end of CREATE TABLE.)
+DESCRIBED = {
+    "managed": "",
+    "external": " LOCATION '{at}'",
+    "by_path": " OPTIONS (path '{at}')",
+}
+
+
+@pytest.mark.parametrize("kind", DESCRIBED)
+def test_a_description_is_that_of_parquet(sql, tmp_path, kind):
+    """What statements and the catalog say of a table: its comment, kind and location, and the statement that creates it."""
+
+    def of(form):
+        table, at = f"described_{kind}_{form}", tmp_path / form
+
+        def shown(statement):
+            text = repr([tuple(row) for row in sql.sql(statement.format(t=table)).collect()])
+            return text.replace(form, "FORMAT")
+
+        def described():
+            rows = {row[0]: row[1] for row in sql.sql(f"DESCRIBE EXTENDED {table}").collect()}
+            names = ("Comment", "Type", "Location", "Table Properties", "Provider")
+            (listed,) = [each for each in sql.catalog.listTables() if each.name == table]
+            of_catalog = [(each.description, each.tableType) for each in (sql.catalog.getTable(table), listed)]
+            return of_catalog, [str(rows.get(name)).replace(form, "FORMAT").replace("file:", "") for name in names]
+
+        ends = f"COMMENT 'first'{DESCRIBED[kind].format(at=at)} TBLPROPERTIES (a 'b')"
+        try:
+            sql.sql(f"CREATE TABLE {table} (id bigint COMMENT 'key') USING {form} {ends}")
+            texts = [described(), shown("SHOW TBLPROPERTIES {t}"), shown("SHOW CREATE TABLE {t}")]
+            sql.sql(f"COMMENT ON TABLE {table} IS 'second'")
+            sql.sql(f"INSERT INTO {table} VALUES (1)")
+            texts += [described(), sql.table(table).count()]
+            sql.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES (comment)")
+            return [*texts, described()]
+        finally:
+            sql.sql(f"DROP TABLE IF EXISTS {table}")
+
+    assert of("arrowipc") == of("parquet")
+
+
+def test_queries_do_not_ask_the_catalog_for_what_is_shown(sql):
+    """The entry of a table is asked for again only by what shows it, as each request of a metastore takes time."""
+    table = "asked"
+
+    def has_asked(query):
+        frame = sql.sql(query)
+        frame.collect()
+        source = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0).table()
+        field = source.getClass().getDeclaredField("propertiesOfEntry")
+        field.setAccessible(True)
+        before = field.get(source)
+        return before, source.properties()["comment"], field.get(source) is not None
+
+    try:
+        sql.sql(f"CREATE TABLE {table} USING arrowipc COMMENT 'c' AS SELECT 1 AS a")
+        for query in (
+            "SELECT * FROM asked",
+            "SELECT count(*) FROM asked WHERE a > 0",
+            "SELECT * FROM asked VERSION AS OF 1",
+        ):
+            assert has_asked(query) == (None, "c", True)
+    finally:
+        sql.sql(f"DROP TABLE {table}")
+
+
+def test_a_created_table_is_created_again_by_what_is_shown(sql):
+    """The statement of a managed table has no location, which would make two tables of one directory."""
+    try:
+        sql.sql("CREATE TABLE shown USING arrowipc COMMENT 'c' AS SELECT 1 AS a")
+        (statement,) = [row[0] for row in sql.sql("SHOW CREATE TABLE shown").collect()]
+        sql.sql(statement.replace("shown", "shown_again"))
+        assert [rows(sql, f"SELECT * FROM {name}") for name in ("shown", "shown_again")] == [[(1,)], []]
+        assert sql.catalog.getTable("shown_again").description == "c"
+    finally:
+        for name in ("shown", "shown_again"):
+            sql.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+def test_a_replaced_table_has_the_comment_of_the_statement(sql):
+    def replaced(comment, query="SELECT 2 AS a"):
+        sql.sql(f"CREATE OR REPLACE TABLE commented USING arrowipc {comment} AS {query}")
+        return sql.catalog.getTable("commented").description, rows(sql, "SELECT * FROM commented")
+
+    try:
+        assert replaced("COMMENT 'x'") == ("x", [(2,)])
+        assert replaced("COMMENT 'x'", "SELECT 3 AS a") == ("x", [(3,)])
+        assert replaced("COMMENT 'it''s \\n y'", "SELECT 4 AS a") == ("it's \n y", [(4,)])
+        assert replaced("", "SELECT 5 AS a") == ("it's \n y", [(5,)])
+        with pytest.raises(Exception, match="boom"):
+            replaced("COMMENT 'z'", "SELECT CAST(raise_error('boom') AS int) AS a")
+        assert sql.catalog.getTable("commented").description == "it's \n y"
+        assert rows(sql, "SELECT * FROM commented") == [(5,)]
+    finally:
+        sql.sql("DROP TABLE IF EXISTS commented")
+
+
 # (Statement of a table of another format, which behaves as before.)
 OF_SPARK = ["SELECT * FROM spark_t", "INSERT INTO spark_t VALUES (9)", "INSERT OVERWRITE spark_t VALUES (8)", "ALTER TABLE spark_t ADD COLUMN z int", "ALTER TABLE spark_t SET TBLPROPERTIES (a 'b')", "ANALYZE TABLE spark_t COMPUTE STATISTICS", "CREATE OR REPLACE VIEW spark_v AS SELECT * FROM spark_t", "SELECT * FROM spark_v", "DROP VIEW spark_v", "CREATE FUNCTION spark_f(x INT) RETURNS INT RETURN x + 1", "SELECT default.spark_f(2)", "DROP FUNCTION spark_f", "CREATE DATABASE spark_d", "CREATE TABLE spark_d.u USING parquet AS SELECT 1 AS i", "SELECT * FROM spark_d.u", "DROP DATABASE spark_d CASCADE", "SHOW TABLES", "CREATE TABLE spark_l LIKE spark_t", "DROP TABLE spark_l", "DELETE FROM spark_t", "UPDATE spark_t SET id = 1", "CREATE OR REPLACE TABLE spark_t USING parquet AS SELECT 1 AS id", "ALTER TABLE spark_t RENAME COLUMN id TO k", "DESCRIBE EXTENDED spark_t", "TRUNCATE TABLE spark_t", "DROP TABLE spark_t"]  # fmt: skip
 

@@ -1,15 +1,18 @@
 package sparkarrowipc;
 
+import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.ColumnDefaultValue;
@@ -21,6 +24,7 @@ import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.V1Table;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -31,6 +35,7 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
+import scala.Option;
 import scala.runtime.AbstractFunction0;
 
 /**
@@ -47,6 +52,8 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   /** Set while Spark's catalog loads a table for this one. */
   private static final String LOADS = "arrowipc.sessionCatalogLoads";
 
+  private static final String[] OF_ENTRY = {TableCatalog.PROP_COMMENT, TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION};
+
   private static boolean isOfThisFormat(Map properties) { return Source.NAME.equalsIgnoreCase((String) properties.get(TableCatalog.PROP_PROVIDER)); }
 
   /** Whether this catalog loads the table that a source is asked for. */
@@ -60,7 +67,27 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     SQLConf settings = SQLConf.get().clone();
     settings.setConfString(SETTING, "builtin");
     settings.setConfString(LOADS, "true");
-    return (Table) SQLConf.withExistingConf(settings, new Load(this, name));
+    Table table = (Table) SQLConf.withExistingConf(settings, new Load(this, name));
+    return table instanceof SourceTable ? ((SourceTable) table).ofEntry(name) : table;
+  }
+
+  /**
+   * The properties that Spark's catalog shows of a table, of those with which it loads one: they lack the comment, and whether
+   * the table is external, and the location is there as a property `path`.
+   */
+  static Map propertiesOfEntry(Identifier name, Map loaded) {
+    Map ofEntry = new HashMap();
+    try {
+      TableIdentifier table = new TableIdentifier(name.name(), Option.apply(name.namespace()[0]));
+      ofEntry = new V1Table(SparkSession.active().sessionState().catalog().getTableMetadata(table)).properties();
+    } catch (Exception error) {
+      Platform.throwException(error); // the table was dropped since
+    }
+    Map properties = new HashMap(loaded);
+    for (int i = 0; i < OF_ENTRY.length; i++) if (ofEntry.containsKey(OF_ENTRY[i])) properties.put(OF_ENTRY[i], ofEntry.get(OF_ENTRY[i]));
+    Object path = properties.remove("path");
+    if (path != null) properties.put(TableCatalog.PROP_LOCATION, path);
+    return properties;
   }
 
   private Table loadBySpark(Identifier name) throws NoSuchTableException { return super.loadTable(name); }
@@ -122,7 +149,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
   public StagedTable stageReplace(Identifier name, Column[] columns, Transform[] partitioning, Map properties) throws NoSuchTableException, NoSuchNamespaceException {
     Table former = loadTable(name);
-    if (former instanceof SourceTable && isOfThisFormat(properties)) return new ReplacedTable((SourceTable) former, columns, partitioning, properties);
+    if (former instanceof SourceTable && isOfThisFormat(properties)) return new ReplacedTable((SourceTable) former, columns, partitioning, properties, this, name);
     if (former instanceof SourceTable || isOfThisFormat(properties))
       throw new UnsupportedOperationException("a table of arrowipc is not replaced by one of another format, or such a table by it: use DROP TABLE first; nothing is changed");
     try {
@@ -179,13 +206,21 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     return table.partitioning().length == 0 ? added : addAfter(last, added);
   }
 
-  /** Janino does not compile calls of static methods of interfaces. */
   private static TableChange addAfter(String column, TableChange.AddColumn added) {
+    Object position = call(TableChange.ColumnPosition.class, "after", new Class[] {String.class}, new Object[] {column});
+    Class[] types = {String[].class, DataType.class, boolean.class, String.class, TableChange.ColumnPosition.class, ColumnDefaultValue.class};
+    Object[] values = {added.fieldNames(), added.dataType(), Boolean.valueOf(added.isNullable()), added.comment(), position, added.defaultValue()};
+    return (TableChange) call(TableChange.class, "addColumn", types, values);
+  }
+
+  private static TableChange setProperty(String name, Object value) {
+    return (TableChange) call(TableChange.class, "setProperty", new Class[] {String.class, String.class}, new Object[] {name, value});
+  }
+
+  /** Calls a static method of an interface, which Janino does not compile. */
+  private static Object call(Class of, String method, Class[] types, Object[] values) {
     try {
-      Object position = TableChange.ColumnPosition.class.getMethod("after", new Class[] {String.class}).invoke(null, new Object[] {column});
-      Class[] types = {String[].class, DataType.class, boolean.class, String.class, TableChange.ColumnPosition.class, ColumnDefaultValue.class};
-      Object[] values = {added.fieldNames(), added.dataType(), Boolean.valueOf(added.isNullable()), added.comment(), position, added.defaultValue()};
-      return (TableChange) TableChange.class.getMethod("addColumn", types).invoke(null, values);
+      return of.getMethod(method, types).invoke(null, values);
     } catch (ReflectiveOperationException error) {
       throw new IllegalStateException(error);
     }
@@ -237,12 +272,21 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     public void abortStagedChanges() { catalog.dropTable(identifier); }
   }
 
-  /** A table whose rows a query replaces in one commit. Its entry in the catalog stays, so that nothing is left to undo. */
+  /**
+   * A table whose rows a query replaces in one commit. Its entry in the catalog stays, so that nothing is left to undo; only a
+   * comment changes, after the commit.
+   */
   public static class ReplacedTable extends FilledTable {
+    private final SessionCatalog catalog;
+    private final Identifier identifier;
+    private final Object comment;
     private boolean isWritten = false;
 
-    ReplacedTable(SourceTable table, Column[] columns, Transform[] partitioning, Map properties) {
+    ReplacedTable(SourceTable table, Column[] columns, Transform[] partitioning, Map properties, SessionCatalog catalog, Identifier identifier) {
       super(table, columns);
+      this.catalog = catalog;
+      this.identifier = identifier;
+      comment = properties.get(TableCatalog.PROP_COMMENT);
       check("columns", describe(CharVarcharUtils.getRawSchema(table.schema())), describe(CatalogV2Util.v2ColumnsToStructType(Partitions.last(columns, partitioning))));
       check("partition columns", describe(table.partitioning()), describe(partitioning));
       Map formerOptions = options(table.properties()), newOptions = options(properties);
@@ -257,7 +301,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
       for (Iterator i = properties.keySet().iterator(); i.hasNext();) {
         String name = (String) i.next();
         boolean isChosen = !name.startsWith(TableCatalog.OPTION_PREFIX) && !properties.containsKey(TableCatalog.OPTION_PREFIX + name);
-        if (isChosen && (name.equals(TableCatalog.PROP_COMMENT) || !CatalogV2Util.TABLE_RESERVED_PROPERTIES().contains(name)))
+        if (isChosen && !CatalogV2Util.TABLE_RESERVED_PROPERTIES().contains(name))
           if (!Objects.equals(table.properties().get(name), properties.get(name))) throw refusal("the property " + name + " would change");
       }
       checkFiles(table); // which plans reads, unlike the others
@@ -309,6 +353,12 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
 
     public void commitStagedChanges() {
       if (!isWritten) throw new UnsupportedOperationException("REPLACE TABLE without AS SELECT would delete the rows of the table: use TRUNCATE TABLE for that; nothing is changed");
+      if (comment == null || comment.equals(table.properties().get(TableCatalog.PROP_COMMENT))) return;
+      try {
+        catalog.alterTable(identifier, new TableChange[] {setProperty(TableCatalog.PROP_COMMENT, comment)});
+      } catch (NoSuchTableException error) {
+        Platform.throwException(error); // it was dropped since
+      }
     }
 
     public void abortStagedChanges() {} // the writer has removed what it wrote

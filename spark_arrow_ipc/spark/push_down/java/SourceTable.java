@@ -17,6 +17,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
@@ -56,6 +57,9 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
   /** Those of a table of the catalog; null for a path. */
   private final Map properties;
   private final boolean isWrittenByV2;
+  /** The name of its entry in Spark's catalog; null for other tables. */
+  private Identifier entry = null;
+  private Map propertiesOfEntry = null;
   /** The options of the first read that is planned; null before one. */
   private CaseInsensitiveStringMap read = null;
   private boolean isOfStatement;
@@ -79,7 +83,12 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
 
   public Transform[] partitioning() { return partitioning; }
 
-  public Map properties() { return properties == null ? Collections.EMPTY_MAP : properties; }
+  /** Queries do not ask for them, so that only statements that show or change the table ask the catalog for its entry again. */
+  public synchronized Map properties() {
+    if (entry != null && propertiesOfEntry == null) propertiesOfEntry = SessionCatalog.propertiesOfEntry(entry, properties);
+    if (propertiesOfEntry != null) return propertiesOfEntry;
+    return properties == null ? Collections.EMPTY_MAP : properties;
+  }
 
   public Set capabilities() {
     EnumSet capabilities = EnumSet.copyOf(super.capabilities());
@@ -147,7 +156,14 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
   SourceTable asOf(String option, String value) {
     SourceTable table = new SourceTable(new Source(), schema, partitioning, options, properties, isWrittenByV2);
     table.version = new String[] {option, value};
+    table.entry = entry;
     return table;
+  }
+
+  /** This table, which Spark's catalog has loaded by a name. */
+  SourceTable ofEntry(Identifier name) {
+    entry = name;
+    return this;
   }
 
   /** This table, which a catalog has loaded for one statement. Views and DataFrames keep tables for many. */
