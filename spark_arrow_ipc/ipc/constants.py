@@ -135,10 +135,14 @@ class Limits:
         """
         budget = getattr(self, name)
         if needed > budget:
+            in_spark = ", in Spark with the option maxBatchBytes," if name in _OF_SPARK else ""
             raise LimitError(
                 f"{what} asks for {needed:,}, the budget {name} is {budget:,}; "
-                f"raise it with Limits({name}=...) where this file is trusted"
+                f"raise it with Limits({name}=...){in_spark} where this file is trusted"
             )
 
+
+_OF_SPARK: Final = frozenset({"max_batch_bytes", "max_dictionary_bytes"})
+"""The budgets that the option ``maxBatchBytes`` sets."""
 
 DEFAULT_LIMITS: Final = Limits()

@@ -424,6 +424,8 @@ def write(
     batches: Iterable[AnyBatches] | AnyBatches,
     schema: Schema | None = None,
     options: WriteOptions = _DEFAULT_OPTIONS,
+    *,
+    storage: Mapping[str, str] | None = None,
 ) -> None:
     """Write record batches as one file or stream; the default schema is the first batch's, or of the tables if all are empty.
 
@@ -434,7 +436,7 @@ def write(
     batches
         Record batches, or objects with ``__arrow_c_stream__`` or ``__arrow_c_array__``: a polars or pandas data frame,
         a DuckDB relation, a pyarrow table ...
-    schema, options
+    schema, options, storage
         As for `create`.
 
     Raises
@@ -443,6 +445,6 @@ def write(
         `batches` has no batch and no empty table, and `schema` is None; or a batch does not fit the schema.
     """
     schema_of_all, remaining = with_schema(batches, schema)
-    with create(sink, schema_of_all, options) as writer:
+    with create(sink, schema_of_all, options, storage=storage) as writer:
         for batch in remaining:
             writer.write(batch)

@@ -259,6 +259,8 @@ def _check_files(directory: TableDirectory, state: State, *, deep: bool, checked
                     )
         except FileNotFoundError:
             return  # removed by a job since
+        except PermissionError as error:
+            what, fix = str(error), "let this user read it, and run fsck again"
         except (ArrowIpcError, OSError) as error:
             status = storage.status(path, follow_links=False)
             what = str(error)

@@ -14,5 +14,8 @@ NAMES = [field.name for field in dataclasses.fields(Limits)]
 def test_a_budget_is_kept_to_the_last_unit(name):
     limits = Limits(**{name: 1000})
     limits.check(name, 1000, "a file")
-    with pytest.raises(LimitError, match=rf"a file asks for 1,001, the budget {name} is 1,000; .*Limits\({name}="):
+    with pytest.raises(
+        LimitError, match=rf"a file asks for 1,001, the budget {name} is 1,000; .*Limits\({name}="
+    ) as raised:
         limits.check(name, 1001, "a file")
+    assert ("maxBatchBytes" in str(raised.value)) == (name in {"max_batch_bytes", "max_dictionary_bytes"})

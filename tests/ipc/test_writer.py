@@ -14,6 +14,7 @@ from spark_arrow_ipc.arrow import RecordBatch, Schema
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.python_values import from_pylist
 from spark_arrow_ipc.arrow.schema import Endianness
+from spark_arrow_ipc.errors import OptionError
 
 pa = pytest.importorskip("pyarrow")
 
@@ -546,3 +547,12 @@ def test_a_batch_beyond_the_size_of_the_file_is_not_written(options):
         assert before == writer.nbytes
         assert writer.write(encoded("ef", 1, 0), within=100_000)
     assert ["a", "b", "f", "e"] == read_by_pyarrow(file.getvalue())["d"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    "write", [ipc.write, lambda *given, **options: ipc.create(given[0], ENCODED, **options)], ids=["write", "create"]
+)
+def test_options_of_a_store_reach_it(write):
+    pytest.importorskip("obstore")
+    with pytest.raises(OptionError, match=r"there is no option storage\.regoin for S3; did you mean storage\.region"):
+        write("s3://bucket/a.arrow", [encoded("ab", 0, 1)], storage={"regoin": "eu-central-1"})

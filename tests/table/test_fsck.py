@@ -111,6 +111,21 @@ def test_rows_are_compared_if_asked(directory):
     assert "it has 2 rows, and the log counts 3" == what
 
 
+def test_a_file_that_this_user_may_not_read_is_not_called_damaged(lake, monkeypatch):
+    readable = type(lake.storage).open
+
+    def refuse(storage, path, **options):
+        if path.endswith(".arrow"):
+            raise PermissionError(13, "Permission denied", path)
+        return readable(storage, path, **options)
+
+    monkeypatch.setattr(type(lake.storage), "open", refuse)
+    found = check_table(lake).findings
+    assert 4 == len(found)
+    assert {"let this user read it, and run fsck again"} == {finding.fix for finding in found}
+    assert all("Permission denied" in finding.what for finding in found)
+
+
 def test_what_is_good_to_know_is_a_note(tmp_path):
     lake = table(tmp_path)
     save(lake, (1,))
