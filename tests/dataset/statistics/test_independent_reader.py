@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-import re
 import subprocess
 import sys
 from datetime import date, datetime, timedelta
@@ -13,11 +12,10 @@ from pathlib import Path
 import pytest
 from statistics_cases import write_described
 
-from spark_arrow_ipc import examples, ipc
+from spark_arrow_ipc import ipc
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
-from spark_arrow_ipc.cli.main import main
 from spark_arrow_ipc.dataset.statistics import Statistics
 from spark_arrow_ipc.dataset.statistics.collect import StatisticsCollector
 from spark_arrow_ipc.dataset.statistics.format import FINGERPRINT_KEY, KEY, array_of
@@ -102,15 +100,6 @@ def test_it_prints_what_this_package_reads(tmp_path, compression):
 
 
 @pytest.mark.slow
-def test_the_page_shows_what_it_prints(tmp_path):
-    examples.make(tmp_path)
-    path = tmp_path / "new.arrow"
-    assert 0 == main(["rewrite", str(tmp_path / "flights.arrow"), str(path)])
-    lines = [line for line in read_by_example(path).stdout.splitlines() if "carrier" in line]
-    shown = re.search(r"^\$ python examples/read_statistics.py new.arrow .*\n(.*)$", PAGE.read_text(), re.MULTILINE)
-    assert shown[1] == lines[-1]
-
-
 def one_column(sink, **options):
     schema = Schema.of([t.field("a", t.int32)])
     write_described(sink, [RecordBatch.from_pylist([{"a": 1}], schema)], schema, **options)
