@@ -16,7 +16,7 @@ from spark_arrow_ipc.dataset.predicate.expressions import WHERE
 from spark_arrow_ipc.errors import OptionError
 
 _ALLOWED: Final = (
-    'where takes comparisons with AND, OR and NOT ("What where understands" in the page Options has all); '
+    'where takes comparisons with AND, OR and NOT ("What where understands" in Options has all); '
     "filter the DataFrame for everything else"
 )
 _EXCERPT: Final = 20
