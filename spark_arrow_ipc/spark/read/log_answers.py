@@ -67,16 +67,16 @@ def answer_by_logs(
 ) -> tuple[FileRange, ...]:
     """Answer what the logs of tables can of some columns, and return the ranges that must be read."""
     left = tuple(ranges)
-    if _reads_all(options):
+    # Only a process that lives for several tasks reads a log.
+    if reads_all(options) and os.environ.get("SPARK_REUSE_WORKER"):
         for table in _tables(options, roots):
             left = _answer(answer, names, table, left, fields)
     return left
 
 
-def _reads_all(options: ReadOptions) -> bool:
-    """Return True if rows are those of the files, as no option skips or makes some, and the process lives long enough."""
-    reads_all = options.tensors is None and options.column_paths is None and options.error_policy == STRICT
-    return reads_all and bool(os.environ.get("SPARK_REUSE_WORKER"))
+def reads_all(options: ReadOptions) -> bool:
+    """Return True if rows are those of the files: no option skips or makes some, and values are those of the columns."""
+    return options.tensors is None and options.column_paths is None and options.error_policy == STRICT
 
 
 def _tables(options: ReadOptions, roots: Sequence[str]) -> Iterator[_Table]:

@@ -30,12 +30,11 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.types import DataType, Field, bool_, date32, int8, int16, int32, int64, utf8
-from spark_arrow_ipc.dataset.scan.error_policy import STRICT
 from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.statistics.format import MAX, MIN, NAN_COUNT, NULL_COUNT, Leaf
 from spark_arrow_ipc.dataset.statistics.read import path_of
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
-from spark_arrow_ipc.spark.read.log_answers import answered_columns
+from spark_arrow_ipc.spark.read.log_answers import answered_columns, reads_all
 from spark_arrow_ipc.storage.paths import join
 from spark_arrow_ipc.table.state import State
 
@@ -79,7 +78,7 @@ def make_notes(
     columns = [
         (i, type_) for i, type_ in enumerate(types) if type_ is not None and type_ == of_frame.get(fields[i].name)
     ]
-    bounds = _Bounds(states if _reads_all(options) else {}, fields, data_columns)
+    bounds = _Bounds(states if reads_all(options) else {}, fields, data_columns)
     # Tasks read the newest log, and a version may have other files.
     is_newest = options.version_as_of is None and options.timestamp_as_of is None
     answered = _answered(states) if is_newest and options.where is None else None
@@ -99,11 +98,6 @@ def make_notes(
             note["answered"] = answered
         notes.append(f"arrowipc-plan:{b64encode(json.dumps(note).encode()).decode()}:")
     return notes
-
-
-def _reads_all(options: ReadOptions) -> bool:
-    """Return True if rows are those of the files: no option skips or makes some, and values are those of the columns."""
-    return options.tensors is None and options.column_paths is None and options.error_policy == STRICT
 
 
 def _answered(states: Mapping[str, State]) -> list[str]:
