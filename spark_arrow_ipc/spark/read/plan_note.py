@@ -18,8 +18,8 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count, islice
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -117,7 +117,8 @@ class _Bounds:
                 zip((prefix + path for path in state.files.paths), count(len(self._slots)), strict=False)
             )
         of_frame = _names(data_columns, fields)
-        of_tables = [_keys_of_columns(state, of_frame) for state in states.values()]
+        most = min(_MOST_COLUMNS, _MOST_NBYTES // (_KEYS_NBYTES * max(1, len(self._slots))))
+        of_tables = [dict(islice(_keys_of_columns(state, of_frame), most)) for state in states.values()]
         lengths = [len(state.files) for state in states.values()]
         names = [field.name for field in of_frame.values() if any(field.name in columns for columns in of_tables)]
         self._columns = {
@@ -125,7 +126,7 @@ class _Bounds:
                 [columns.get(name, _all_keys(n)) for columns, n in zip(of_tables, lengths, strict=True)]
                 + [_all_keys(1)]
             )
-            for name in names[: min(_MOST_COLUMNS, _MOST_NBYTES // (_KEYS_NBYTES * max(1, len(self._slots))))]
+            for name in names[:most]
         }
 
     def have(self, ranges: Sequence[FileRange]) -> bool:
@@ -156,11 +157,14 @@ def _all_keys(files: int) -> _Keys:
     return np.repeat(np.array([[_LEAST], [_GREATEST], [1]], np.int64), files, axis=1)
 
 
-def _keys_of_columns(state: State, of_frame: Mapping[str, s.StructField]) -> dict[str, _Keys]:
-    """Return the bounds of columns of a table's files, by name: shape ``(3, files)``: the least key, the greatest, 1 if there may be nulls."""
+def _keys_of_columns(state: State, of_frame: Mapping[str, s.StructField]) -> Iterator[tuple[str, _Keys]]:
+    """Yield the names of columns in the order of a frame, and the bounds of each in a table's files.
+
+    Their shape is ``(3, files)``: the least key, the greatest, 1 if there may be nulls.
+    """
     statistics = state.files.statistics
     if statistics is None:
-        return {}
+        return
     structs: dict[str, list[tuple[str, Field, Array]]] = {}
     for field, array in zip(statistics.schema.fields, statistics.columns, strict=True):
         try:
@@ -169,15 +173,14 @@ def _keys_of_columns(state: State, of_frame: Mapping[str, s.StructField]) -> dic
             continue
         if len(path) == 1:
             structs.setdefault(path[0].casefold(), []).append((path[0], field, array))
-    # Names that differ in case, and types of one name, each have a struct; a column without statistics has none, so that
-    # the struct of another case may be of another column.
-    return {
-        column.name: keys
-        for name, column in of_frame.items()
-        if len(structs.get(name, ())) == 1
-        and structs[name][0][0] == column.name
-        and (keys := _keys(*structs[name][0][1:], column.dataType, state.files.rows)) is not None
-    }
+    for name, column in of_frame.items():
+        # Names that differ in case, and types of one name, each have a struct; a column without statistics has none, so
+        # that the struct of another case may be of another column.
+        if len(structs.get(name, ())) != 1 or structs[name][0][0] != column.name:
+            continue
+        keys = _keys(*structs[name][0][1:], column.dataType, state.files.rows)
+        if keys is not None:
+            yield column.name, keys
 
 
 def _keys(field: Field, array: Array, type_: s.DataType, rows: npt.NDArray[np.int64]) -> _Keys | None:
