@@ -4,9 +4,7 @@ import shutil
 
 import pyarrow as pa
 import pytest
-
-from spark_arrow_ipc import ipc
-from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+from one_job import commit_files
 
 FILES = 40
 ROWS = 10
@@ -29,16 +27,12 @@ CONDITIONS = {
 def table(pushed, tmp_path_factory):
     """A table of `FILES` files, each with `ROWS` keys that follow each other."""
     path = tmp_path_factory.mktemp("table") / "t"
-    write(pushed, path)
-    return path
-
-
-def write(spark, path):
-    rows = spark.range(FILES * ROWS).selectExpr(
+    rows = pushed.range(FILES * ROWS).selectExpr(
         "id AS k", "printf('s%05d', id) AS s", "IF(id BETWEEN 200 AND 209, NULL, id) AS n"
     )
     rows.repartitionByRange(FILES, "k").write.format("arrowipc").mode("append").save(str(path))
     assert FILES == len([*path.glob("*.arrow")])
+    return path
 
 
 def ruin(path, kept):
@@ -102,10 +96,7 @@ def wide(tmp_path_factory):
         pa.table({"k": [n], "b": pa.array([n % 8], pa.int8()), **{f"c{i}": [n] for i in range(30)}})
         for n in range(WIDE)
     ]
-    ipc.write(path / "first.arrow", tables[0])
-    schema = ArrowIpcDataSource({"path": str(path / "first.arrow")}).schema()
-    writer = ArrowIpcDataSource({"path": str(path / "t")}).writer(schema, overwrite=False)
-    writer.commit([writer.write(iter(table.to_batches())) for table in tables])
+    commit_files(path / "t", *tables)
     return path / "t"
 
 

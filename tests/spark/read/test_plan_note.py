@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from one_job import commit_files
 from pyspark.sql import types as s
 
 from spark_arrow_ipc import ipc
@@ -17,14 +18,6 @@ from spark_arrow_ipc.spark.read import plan_note
 
 EVERY = [-(1 << 63), (1 << 63) - 1]
 NONE = EVERY[::-1]
-
-
-def write(path, *tables, **options):
-    """Write a file of each table, all by one job."""
-    ipc.write(path.parent / "first.arrow", tables[0])
-    schema = ArrowIpcDataSource({"path": str(path.parent / "first.arrow")}).schema()
-    writer = ArrowIpcDataSource({"path": str(path), **options}).writer(schema, overwrite=False)
-    writer.commit([writer.write(iter(table.to_batches())) for table in tables])
 
 
 def notes(path, schema=None, **options):
@@ -63,7 +56,9 @@ ORDERED = {
 @pytest.mark.parametrize("name", ORDERED)
 def test_keys_have_the_order_of_values(tmp_path, name):
     type_, values = ORDERED[name]
-    write(tmp_path / "t", *[pa.table({"x": pa.array([value], type_), "n": [n]}) for n, value in enumerate(values)])
+    commit_files(
+        tmp_path / "t", *[pa.table({"x": pa.array([value], type_), "n": [n]}) for n, value in enumerate(values)]
+    )
     # The names of the files have no order.
     numbers = [least for (least, _), _ in bounds(tmp_path / "t", "n")]
     keys = [key for _, key in sorted(zip(numbers, bounds(tmp_path / "t", "x"), strict=True))]
@@ -88,13 +83,13 @@ def test_keys_have_the_order_of_values(tmp_path, name):
     ids=str,
 )  # fmt: skip
 def test_what_a_note_has_of_a_column(tmp_path, column, expected):
-    write(tmp_path / "t", pa.table({"x": column}))
+    commit_files(tmp_path / "t", pa.table({"x": column}))
     assert (None if expected is None else [expected]) == bounds(tmp_path / "t", "x")
 
 
 def test_files_of_which_nothing_is_known_have_all_keys(tmp_path):
     rows = pa.table({"k": [1, 2], "s": ["a", "b"]})
-    write(tmp_path / "t", rows, rows)
+    commit_files(tmp_path / "t", rows, rows)
     assert [([1, 2], False)] * 2 == bounds(tmp_path / "t", "k")
     assert [["k", "s"]] == [note["answered"] for note in notes(tmp_path / "t")]
     ipc.write(tmp_path / "t" / "z.arrow", rows)  # of another program
@@ -112,24 +107,24 @@ def test_files_of_which_nothing_is_known_have_all_keys(tmp_path):
     ids=str,
 )
 def test_bounds_are_of_the_values_that_are_read(tmp_path, read):
-    write(tmp_path / "t", pa.table({"k": [1, 2], "s": ["a", "b"]}))
+    commit_files(tmp_path / "t", pa.table({"k": [1, 2], "s": ["a", "b"]}))
     assert bounds(tmp_path / "t", "k", **read) is None
 
 
 def test_a_wider_type_has_the_same_keys(tmp_path):
-    write(tmp_path / "t", pa.table({"k": pa.array([1, 2], pa.int32())}))
+    commit_files(tmp_path / "t", pa.table({"k": pa.array([1, 2], pa.int32())}))
     assert [([1, 2], False)] == bounds(tmp_path / "t", "k", s.StructType().add("k", "long"))
 
 
 def test_the_first_columns_have_bounds(tmp_path):
-    write(tmp_path / "t", pa.table({f"c{i}": [i] for i in range(40)}))
+    commit_files(tmp_path / "t", pa.table({f"c{i}": [i] for i in range(40)}))
     (note,) = notes(tmp_path / "t")
     assert [f"c{i}" for i in range(32)] == list(note["bounds"])
 
 
 def test_a_name_of_several_columns_has_none(tmp_path):
-    write(tmp_path / "t", pa.table({"k": [1]}), pa.table({"k": [2]}))
-    write(tmp_path / "t", pa.table({"K": [3]}))
+    commit_files(tmp_path / "t", pa.table({"k": [1]}), pa.table({"k": [2]}))
+    commit_files(tmp_path / "t", pa.table({"K": [3]}))
     assert bounds(tmp_path / "t", "k") is None
 
 
@@ -148,7 +143,7 @@ def test_bounds_of_another_case_are_of_another_column(tmp_path):
 def test_columns_of_which_the_log_answers_aggregates(tmp_path):
     """Neither those of a type that may be stored for another, nor dictionaries; the others need not open a file."""
     table = pa.table({"byte": pa.array([1] * 5000, pa.int8()), "k": [*range(5000)], "coded": [5] * 5000})
-    write(tmp_path / "t", table, dictionaryColumns="coded")
+    commit_files(tmp_path / "t", table, dictionaryColumns="coded")
     (note,) = notes(tmp_path / "t")
     assert {"byte", "k", "coded"} == note["bounds"].keys()
     assert ["k"] == note["answered"]
@@ -157,6 +152,6 @@ def test_columns_of_which_the_log_answers_aggregates(tmp_path):
 
 
 def test_bounds_of_many_files_are_of_fewer_columns(tmp_path, monkeypatch):
-    write(tmp_path / "t", *[pa.table({"a": [n], "b": [n], "c": [n]}) for n in range(10)])
+    commit_files(tmp_path / "t", *[pa.table({"a": [n], "b": [n], "c": [n]}) for n in range(10)])
     monkeypatch.setattr(plan_note, "_MOST_NBYTES", 2 * 10 * 17)
     assert [["a", "b"]] == [[*note["bounds"]] for note in notes(tmp_path / "t")]
