@@ -74,6 +74,18 @@ def test_a_truncated_path_keeps_its_partitions(sql, path):
     assert [name.parent.name for name in path.rglob("*.arrow")] == ["d=7"]
 
 
+def test_partitions_of_nulls_alone_take_values(sql, tmp_path):
+    """A read calls such a column void, as Spark does for Parquet, and no statement could give it a value."""
+    table = f"arrowipc.`{tmp_path}/t`"
+    values = "SELECT id, if(id = 0, 'a', null) AS p, cast(null AS int) AS d FROM range(3)"
+    sql.sql(f"CREATE TABLE {table} PARTITIONED BY (p, d) AS {values}")
+    sql.sql(f"DELETE FROM {table} WHERE p = 'a'")
+    sql.sql(f"UPDATE {table} SET id = id + 10")
+    sql.sql(f"MERGE INTO {table} t USING (SELECT 12L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET d = 7")
+    sql.sql(f"INSERT INTO {table} VALUES (4, 'b', 8), (5, null, null)")
+    assert [(11, None, None), (12, None, 7), (4, "b", 8), (5, None, None)] == rows(sql, f"SELECT * FROM {table}")
+
+
 def test_dataframes_write_paths(sql, tmp_path):
     name, frame = f"arrowipc.`{tmp_path}/w`", sql.sql(ROWS)
     counts = []

@@ -74,7 +74,7 @@ public class Catalog implements StagingTableCatalog {
     options.put("path", path(table));
     CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(options);
     Source source = new Source();
-    return ((SourceTable) source.getTable(source.inferSchema(all), source.inferPartitioning(all), options)).ofStatement();
+    return ((SourceTable) source.getTable(source.inferSchema(all, true), source.inferPartitioning(all), options)).ofStatement();
   }
 
   public boolean tableExists(Identifier table) {

@@ -18,6 +18,7 @@ import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructField;
@@ -60,20 +61,24 @@ public class Source extends PythonDataSourceV2 implements DataSourceRegister, Cr
     return (Transform[]) partitioning.values().toArray(new Transform[0]);
   }
 
-  public StructType inferSchema(CaseInsensitiveStringMap options) {
+  public StructType inferSchema(CaseInsensitiveStringMap options) { return inferSchema(options, false); }
+
+  /** A partition column of nulls alone is void in a read of a path, as in Spark's own; in a statement it takes strings. */
+  StructType inferSchema(CaseInsensitiveStringMap options, boolean isStatement) {
     hasInferred = true;
-    return withoutMarks(super.inferSchema(withRelease(isOfCatalog(options) ? optionsOfCatalog(options) : new HashMap(options.asCaseSensitiveMap()))));
+    return withoutMarks(super.inferSchema(withRelease(isOfCatalog(options) ? optionsOfCatalog(options) : new HashMap(options.asCaseSensitiveMap()))), isStatement);
   }
 
   /** The Python source marks partition columns, as a planner that is asked for them alone is another process. */
-  private StructType withoutMarks(StructType schema) {
+  private StructType withoutMarks(StructType schema, boolean isStatement) {
     partitioning.clear();
     StructField[] fields = schema.fields();
     for (int i = 0; i < fields.length; i++) {
       if (!fields[i].metadata().contains(PARTITION_MARK)) continue;
       partitioning.put(Long.valueOf(fields[i].metadata().getLong(PARTITION_MARK)), Expressions.identity(Partitions.backticked(fields[i].name())));
       Metadata metadata = new MetadataBuilder().withMetadata(fields[i].metadata()).remove(PARTITION_MARK).build();
-      fields[i] = new StructField(fields[i].name(), fields[i].dataType(), fields[i].nullable(), metadata);
+      DataType type = isStatement && fields[i].dataType().equals(DataTypes.NullType) ? DataTypes.StringType : fields[i].dataType();
+      fields[i] = new StructField(fields[i].name(), type, fields[i].nullable(), metadata);
     }
     return new StructType(fields);
   }
