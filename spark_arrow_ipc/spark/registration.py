@@ -3,9 +3,10 @@
 How it works
 ------------
 Spark plans and commits a Python data source in other processes, which receive the class by name. A package that only this
-interpreter can import is registered without an error and fails at the first ``load``, far from the cause. So `register`
-makes Spark create the source once without a path. The error about the missing path proves that the import works; after a
-failed import `register` raises an error that lists the remedies.
+interpreter can import is registered without an error and fails at the first ``load``, far from the cause. Spark discovers
+an installed package by itself, in a process that imports it; if it has discovered this class, nothing is left to register.
+Otherwise `register` makes Spark create the source once without a path. The error about the missing path proves that the
+import works; after a failed import `register` raises an error that lists the remedies.
 
 Spark passes the columns and filters of a query, save modes and tables of its catalog to sources of the JVM and not to
 sources in Python. The jar (`spark.jar`) has such a source, which plans and writes by the Python source. A classic
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.errors import PySparkException
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 
 from spark_arrow_ipc.spark import interrupt
@@ -90,11 +92,39 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
     ModuleNotFoundError
         Spark's planner cannot import the package; the message lists the remedies.
     """
-    spark.dataSource.register(ArrowIpcDataSource)
     if not is_connect(spark):
         _activate(spark)
     unlimit_batch_bytes(spark)
     hide_secrets(spark)
+    if is_connect(spark) or not _is_discovered(spark):
+        spark.dataSource.register(ArrowIpcDataSource)
+        _check_import(spark)
+    if stop_on_interrupt and not is_connect(spark):
+        interrupt.stop_on_interrupt(spark)
+    if push_down and str(spark.conf.get(SETTING, "true")).strip().lower() == "true":
+        _add_jar_or_warn(spark)
+
+
+def _is_discovered(spark: SparkSession) -> bool:
+    """Return True if this class is the one that Spark has discovered by itself, so that its planner can import it."""
+    name = ArrowIpcDataSource.name()
+    try:
+        manager = spark._jsparkSession.sessionState().dataSourceManager()
+        if not manager.dataSourceExists(name):  # the first call discovers sources, in a process that all sessions share
+            return False
+        source = manager.lookupDataSource(name)
+        companion = getattr(spark._jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
+        discovered = getattr(companion, "MODULE$").dataSourceBuilders()
+        if not (discovered.isDefined() and discovered.get().get(name).contains(source)):
+            return False  # somebody has registered it, which imports nothing
+        command: bytes = CloudPickleSerializer().dumps(ArrowIpcDataSource)
+        return bool(command == source.dataSourceCls().command().unsafeArray())
+    except Exception:  # noqa: BLE001 - an unknown Spark may raise anything
+        return False
+
+
+def _check_import(spark: SparkSession) -> None:
+    """Raise if Spark's planner cannot import the class that was registered."""
     try:
         # Without a path the source always raises, so nothing is read.
         spark.read.format(ArrowIpcDataSource.name()).load()
@@ -103,10 +133,6 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
         if any(word in words for word in _CANNOT_IMPORT):
             lines = [line.strip() for line in words.splitlines() if any(word in line for word in _CANNOT_IMPORT)]
             raise ModuleNotFoundError(f"{_ADVICE}\nSpark's error: {lines[-1] if lines else words}") from error
-    if stop_on_interrupt and not is_connect(spark):
-        interrupt.stop_on_interrupt(spark)
-    if push_down and str(spark.conf.get(SETTING, "true")).strip().lower() == "true":
-        _add_jar_or_warn(spark)
 
 
 def _activate(spark: SparkSession) -> None:

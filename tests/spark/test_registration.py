@@ -12,8 +12,11 @@ import quick_jvm
 import quick_spark
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.serializers import CloudPickleSerializer
 
 from spark_arrow_ipc import register
+from spark_arrow_ipc.spark import registration
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
 
 ROOT = Path(__file__).parents[2]
 LOST = "DATA_SOURCE_NOT_FOUND"
@@ -31,6 +34,19 @@ def test_a_second_thread_saves_after_register(spark, tmp_path):
             thread.submit(save, spark, tmp_path / "out").result()
         thread.submit(register, spark).result()
         assert 3 == thread.submit(save, spark, tmp_path / "out").result()
+
+
+def test_a_discovered_class_is_not_registered_again(spark):
+    """Spark has imported it where it plans; a registration by somebody else proves no import, and is checked."""
+    class_of_another_module = type("Other", (ArrowIpcDataSource,), {})
+    session, registered, replaced = spark.newSession(), spark.newSession(), spark.newSession()
+    registered.dataSource.register(ArrowIpcDataSource)
+    replaced.dataSource.register(class_of_another_module)
+    assert [True, False, False] == [registration._is_discovered(each) for each in (session, registered, replaced)]
+    register(replaced)
+    manager = replaced._jsparkSession.sessionState().dataSourceManager()
+    command = manager.lookupDataSource("arrowipc").dataSourceCls().command().unsafeArray()
+    assert ArrowIpcDataSource is CloudPickleSerializer().loads(command)
 
 
 INTERRUPTED = """
@@ -84,8 +100,9 @@ from pyspark.sql import SparkSession
 from spark_arrow_ipc import register
 
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
+spark.sparkContext.setLogLevel("WARN")
 register(spark)
+spark.sparkContext.setLogLevel("OFF")
 
 def use(session, name):
     path = f"{sys.argv[1]}/{name}"
@@ -110,3 +127,4 @@ def test_all_threads_and_sessions_of_an_application_have_the_jar(tmp_path):
         cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1:] == ["[2, 2, 2] 3"], done.stderr[-3000:]
+    assert "replaced a statically registered data source" not in done.stderr
