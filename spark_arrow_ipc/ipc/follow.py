@@ -21,7 +21,7 @@ from spark_arrow_ipc.ipc.constants import Format
 from spark_arrow_ipc.ipc.messages.message import SNIFF_NBYTES, Message, sniff
 from spark_arrow_ipc.ipc.stream_reader import StreamReader
 from spark_arrow_ipc.storage.byte_source import ByteSource, GrowingSource
-from spark_arrow_ipc.storage.paths import check_local, is_remote
+from spark_arrow_ipc.storage.paths import is_remote, plain_path
 
 _NO_END_YET: Final = (
     "this is the file format, which is read by what its writer puts at the end; only the stream format can be followed "
@@ -244,5 +244,4 @@ def open_source_to_follow(source: object) -> GrowingSource:
     path = os.fspath(source)
     if is_remote(path):
         raise UnsupportedError("only files of local and mounted file systems grow while they are read", path=path)
-    check_local(path)
-    return GrowingSource.open(path)
+    return GrowingSource.open(plain_path(path))

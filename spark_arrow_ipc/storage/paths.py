@@ -295,14 +295,11 @@ def local_path(path: str | os.PathLike[str]) -> str:
         ) from error
     if is_remote(path):
         raise UnsupportedError(ONE_KIND, path=path)
-    check_local(path)
-    if path.lower().startswith("file:"):
-        path = _of_file_uri(path)
-    return os.path.abspath(path)  # resolves . and .. as Hadoop's paths do, without following links
+    return os.path.abspath(plain_path(path))  # resolves . and .. as Hadoop's paths do, without following links
 
 
-def check_local(path: str) -> None:
-    """Raise if a local path is a URL with a single slash, or holds a URL with a password, which errors would show."""
+def plain_path(path: str) -> str:
+    """Return a local path, that of a ``file:`` URI too; raise for a URL with one slash, or with a password, which errors show."""
     if (scheme := _SCHEME.match(path)) and scheme[1].lower() != "file":
         raise UnsupportedError(
             f"paths with the scheme {scheme[1]}: and a single slash are not read or written; write {scheme[1]}:// and a "
@@ -314,6 +311,7 @@ def check_local(path: str) -> None:
             "the local path holds a URL with a password, and paths are shown in plans and logs; "
             "write a URL from its scheme on, and leave credentials to the machine or the options storage.*"
         )
+    return _of_file_uri(path) if path.lower().startswith("file:") else path
 
 
 def is_relative(path: str) -> bool:

@@ -16,7 +16,7 @@ from spark_arrow_ipc.ipc.bytes.source import storage_options
 from spark_arrow_ipc.storage.byte_source import ByteSource, FileSource, open_named
 from spark_arrow_ipc.storage.local import LOCAL
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, check_local, is_remote, join, name_of, parent
+from spark_arrow_ipc.storage.paths import TEMPORARY_SUFFIX, is_remote, join, name_of, parent, plain_path
 from spark_arrow_ipc.storage.storage import Storage, discard
 
 _IN_MEMORY_NBYTES: Final = 4 << 20
@@ -160,6 +160,5 @@ AnySink: TypeAlias = PathSink | StoredSink | FileSink
 def path_sink(path: str, options: Mapping[str, str] | None = None) -> PathSink | StoredSink:
     """Return the sink of a local path, or of the URL of an object store with its options."""
     if not is_remote(path):
-        check_local(path)
-        return PathSink(path)
+        return PathSink(plain_path(path))
     return StoredSink(*storage_of(path, storage_options(options)))

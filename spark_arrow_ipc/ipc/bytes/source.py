@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, TypeAlias, cast
 
 from spark_arrow_ipc.storage.byte_source import BufferSource, ByteSource, ExactReads, FileSource, truncation_error
 from spark_arrow_ipc.storage.open import storage_of
-from spark_arrow_ipc.storage.paths import check_local, is_remote
+from spark_arrow_ipc.storage.paths import is_remote, plain_path
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -138,8 +138,7 @@ def open_source(source: Openable, storage: Mapping[str, str] | None = None) -> B
         if is_remote(path):
             opened, path = storage_of(path, storage_options(storage))
             return opened.open(path)
-        check_local(path)
-        return FileSource.open(path)
+        return FileSource.open(plain_path(path))
     if isinstance(cast("object", source), io.TextIOBase):
         raise TypeError("expected a path, bytes or a binary file object, found a file in text mode; open it with 'rb'")
     if callable(getattr(source, "read_up_to", None)):  # pyarrow's files have a `read_at` of their own

@@ -15,6 +15,8 @@ from weakref import WeakSet
 import pytest
 
 from spark_arrow_ipc import ipc
+from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.ipc.bytes import sinks
 from spark_arrow_ipc.ipc.bytes.sinks import FileSink, PathSink, StoredSink, WaitingBytes, path_sink
 from spark_arrow_ipc.storage.local import LOCAL
@@ -39,6 +41,12 @@ def test_a_path_decides_the_sink(place):
     sink = path_sink(join(place[1], "a"))
     assert isinstance(sink, kind)
     sink.discard()
+
+
+def test_a_file_uri_is_its_path(tmp_path):
+    ipc.write((tmp_path / "a b.arrow").as_uri(), [], Schema((t.Field("k", t.int64),)))
+    assert {"a b.arrow"} == {path.name for path in tmp_path.iterdir()}
+    assert ipc.open((tmp_path / "a b.arrow").as_uri()).schema.names == ("k",)
 
 
 @pytest.mark.parametrize("before", [{}, {"a.arrow": b"old"}], ids=["a new file", "a replaced one"])

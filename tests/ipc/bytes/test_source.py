@@ -44,6 +44,7 @@ def _path(tmp_path):
 SOURCES = [
     ("path", lambda tmp_path: str(_path(tmp_path)), FileSource),
     ("PathLike", _path, FileSource),
+    ("file URI", lambda tmp_path: _path(tmp_path).as_uri(), FileSource),
     ("bytes", lambda _: DATA, BufferSource),
     ("bytearray", lambda _: bytearray(DATA), BufferSource),
     ("memoryview of another format", lambda _: memoryview(DATA).cast("Q"), BufferSource),
