@@ -17,7 +17,7 @@ import pyarrow as pa
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.bounded_json import parse_json
-from spark_arrow_ipc.errors import SchemaMismatchError
+from spark_arrow_ipc.errors import ColumnNotFoundError, SchemaMismatchError, absent_name
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.types.field_metadata import (
     SPARK_KEY,
@@ -109,6 +109,8 @@ def ragged(batch: pa.RecordBatch, column: str, dtype: npt.DTypeLike | None = Non
     SchemaMismatchError
         The column is not binary, the type of its numbers is unknown, or a value ends within a number.
     """
+    if column not in batch.schema.names:
+        raise ColumnNotFoundError(absent_name(column, batch.schema.names))
     array = batch.column(column)
     of_numbers = _dtype(batch, column) if dtype is None else np.dtype(dtype)
     if not pa.types.is_binary(array.type):

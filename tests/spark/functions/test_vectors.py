@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from spark_arrow_ipc import map_in_arrow, vectors
-from spark_arrow_ipc.errors import SchemaMismatchError
+from spark_arrow_ipc.errors import ColumnNotFoundError, SchemaMismatchError
 
 WIDTHS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
 NUMBERS = {
@@ -150,6 +150,8 @@ def test_rows_of_any_length():
 def test_rows_of_pandas_are_stacked():
     assert [[1, 2], [3, 4]] == vectors.stack([np.array(r, "i2").tobytes() for r in ([1, 2], [3, 4])], "int16").tolist()
     assert (0, 0) == vectors.stack([], "f4").shape
+    with pytest.raises(ColumnNotFoundError, match="there is no column 'w'"):
+        vectors.matrix(binary([1]), "w", "f4")
     with pytest.raises(SchemaMismatchError, match="vectors of one length"):
         vectors.stack([b"12", b"1234"], "int16")
     with pytest.raises(SchemaMismatchError, match="no nulls"):
