@@ -30,9 +30,11 @@ await() {  # NAME PATTERN: print what a daemon's log has for it
 daemon master master.Master
 MASTER=$(await master 'spark://[0-9.:]+')
 export MASTER
+echo "master: $MASTER" >&2
 for number in 1 2; do
     daemon "worker$number" worker.Worker --cores 1 --memory 1g --work-dir "$folder/worker$number" "$MASTER"
     await "worker$number" 'Successfully registered with master' >/dev/null
+    echo "worker $number has registered" >&2
 done
 
 "$@"
