@@ -278,7 +278,8 @@ def read_footer(source: ByteSource, limits: Limits) -> tuple[memoryview, int]:
     if bytes(tail[4:]) != MAGIC:
         raise InvalidFramingError(
             expected=f"the magic {MAGIC.decode()} at the end of the file",
-            found=f"{bytes(tail[4:])!r}: the file is truncated, or its writer did not finish; copy or write it again",
+            found=f"{bytes(tail[4:])!r}: the file is truncated, or its writer did not finish; copy or write it again, or read "
+            "its complete record batches with recover=true",
             byte_offset=nbytes - len(MAGIC),
             spec=_FILE_SPEC,
         )
