@@ -82,3 +82,25 @@ def both_ways(load):
     return all(rows[1]) and rows[0] == rows[1], "ColumnarToRow" in plan and "arrowipc [id, word] where" in plan
 """
 """A function for programs of clusters, which takes a function that loads a frame."""
+
+
+def scan_metrics(frame):
+    """Return the values of the metrics of a frame's only scan, by what the SQL tab calls them."""
+    plan = frame._jdf.queryExecution().executedPlan()
+    if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
+        plan = plan.executedPlan()
+    values = {}
+
+    def walk(node):
+        if node.getClass().getSimpleName().endswith("QueryStageExec"):
+            walk(node.plan())
+        if node.getClass().getSimpleName() == "BatchScanExec":
+            metrics = node.metrics().toSeq()
+            for i in range(metrics.size()):
+                metric = metrics.apply(i)._2()
+                values[metric.name().get() if metric.name().isDefined() else ""] = metric.value()
+        for i in range(node.children().size()):
+            walk(node.children().apply(i))
+
+    walk(plan)
+    return values

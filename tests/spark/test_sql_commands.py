@@ -192,6 +192,7 @@ def test_a_plan_knows_neither_paths_nor_sizes(spark, view):
     assert "sizeInBytes=8.0 EiB" in plan
     assert view not in plan
     assert spark.table("v").inputFiles() == []
+    assert rows(spark, "SELECT DISTINCT input_file_name() FROM v") == [("",)]
     frame = spark.read.format("arrowipc").option("metadataColumns", "true").load(view)
     assert [tuple(row) for row in frame.select("_file_path").distinct().collect()] == [(f"{view}/1.arrow",)]
 

@@ -3,7 +3,7 @@
 Spark plans a frame once, without conditions, and gives them to the scan of each query (``Planned.java``). A note has what the
 scan needs to decide before tasks start:
 
-- the bytes of the files that begin in the partition;
+- the bytes of the files that begin in the partition, and which of its ranges begin one;
 - the values of hive partitions, over which Spark's own conditions are evaluated;
 - the bounds of columns in each file, from the table's log, and whether the log has all files.
 
@@ -85,15 +85,18 @@ def make_notes(
     counted: set[str] = set()  # a file belongs to the split in which it begins
     notes = []
     for ranges in splits:
-        fresh = {part.path: part.nbytes for part in ranges if part.path not in counted}
+        fresh = {part.path: i for i, part in enumerate(ranges) if part.path not in counted}
         counted.update(fresh)
         rows = dict.fromkeys(part.partition for part in ranges) if columns else {}
         names, values = [fields[i].name for i, _ in columns], []
         if len(rows) <= _MOST_PARTITIONS:
             # In Spark's internal form, since the JVM compares them by Spark's classes.
             values = [[type_.toInternal(row[i]) for i, type_ in columns] for row in rows]
-        note = {"bytes": sum(fresh.values()), "names": names if values else [], "values": values}
+        begun = sorted(fresh.values())
+        note = {"bytes": sum(ranges[i].nbytes for i in begun), "names": names if values else [], "values": values}
         note |= {"files": len(ranges), "bounds": bounds.of(ranges)}
+        if len(begun) < len(ranges):
+            note["begun"] = begun
         if answered is not None and bounds.have(ranges):
             note["answered"] = answered
         notes.append(f"arrowipc-plan:{b64encode(json.dumps(note).encode()).decode()}:")

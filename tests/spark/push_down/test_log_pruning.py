@@ -5,6 +5,7 @@ import shutil
 import pyarrow as pa
 import pytest
 from one_job import commit_files
+from pushed import scan_metrics
 
 FILES = 40
 ROWS = 10
@@ -63,6 +64,27 @@ def test_what_is_left_of_tasks_is_read_together(pushed, table):
     tasks = {condition: frame.where(condition).rdd.getNumPartitions() for condition in ("k >= 0", "k IN (5, 395)")}
     tasks["12 of 40 files"] = frame.where(frame.k.isin([*keys, 15, 25])).rdd.getNumPartitions()
     assert {"k >= 0": 4, "k IN (5, 395)": 1, "12 of 40 files": 2} == tasks
+
+
+def files_of(frame):
+    """Return the numbers of files that the SQL tab has for a query, read and skipped."""
+    frame.collect()
+    metrics = scan_metrics(frame)
+    return metrics["number of files read"], metrics["number of files skipped"]
+
+
+def test_the_sql_tab_counts_files(pushed, table, tmp_path):
+    frame = pushed.read.format("arrowipc").options(minPartitionNum=8).load(str(table))
+    counts = {text: files_of(frame.where(text)) for text, kept in CONDITIONS.values()}
+    files = {text: len({key // ROWS for key in kept}) for text, kept in CONDITIONS.values()}
+    assert counts == {text: (n, FILES - n) for text, n in files.items()}
+    assert (FILES, 0) == files_of(frame)
+    assert (0, FILES) == files_of(frame.selectExpr("max(k)", "count(*)"))  # the log answers
+    one = pushed.range(1000).coalesce(1).write.format("arrowipc").mode("append").option("recordBatchRows", 10)
+    one.save(str(tmp_path / "one"))
+    split = pushed.read.format("arrowipc").options(maxPartitionBytes="2k").load(str(tmp_path / "one"))
+    assert split.rdd.getNumPartitions() > 1
+    assert (1, 0) == files_of(split.where("id > 5"))
 
 
 @pytest.mark.parametrize("change", ["another size", "ignoreCorruptFiles"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pushed import SETTING, scans
+from pushed import SETTING, scan_metrics, scans
 from pyspark.sql import functions as f
 
 from spark_arrow_ipc import ipc
@@ -96,30 +96,9 @@ def test_workers_drop_rows_and_skip_record_batches(view):
     frame = view.sql("SELECT k FROM t WHERE k BETWEEN 100 AND 105")
     rows = [row.k for row in frame.collect()]
     assert sorted(rows) == list(range(100, 106))
-    metrics = _metrics(frame)
+    metrics = scan_metrics(frame)
     # Each of the four files has record batches of 20 rows, and the rows are in two of the partitions.
     assert metrics["number of output rows"] < 100, metrics
-
-
-def _metrics(frame):
-    """Return the metrics of the only scan."""
-    plan = frame._jdf.queryExecution().executedPlan()
-    name = plan.getClass().getSimpleName()
-    if name == "AdaptiveSparkPlanExec":
-        plan = plan.executedPlan()
-    found = {}
-
-    def walk(node):
-        if node.getClass().getSimpleName() == "BatchScanExec":
-            all_metrics = node.metrics().toSeq()
-            for i in range(all_metrics.size()):
-                metric = all_metrics.apply(i)._2()
-                found[metric.name().get() if metric.name().isDefined() else ""] = metric.value()
-        for i in range(node.children().size()):
-            walk(node.children().apply(i))
-
-    walk(plan)
-    return found
 
 
 def test_one_frame_has_one_listing(pushed, tmp_path):

@@ -62,6 +62,8 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
   private ArrayNode ofJoins = JsonNodeFactory.instance.arrayNode();
   private Predicate[] joined = new Predicate[0];
   private List planned = null;
+  /** True once the log answers what is asked, so that no file is opened. */
+  private boolean isAnswered = false;
 
   NarrowScan(SourceTable table, CaseInsensitiveStringMap options, StructType schema, Conjuncts conjuncts, List conditions, int limit, Aggregates aggregates, NarrowScan complete) {
     this.table = table;
@@ -158,7 +160,10 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
       together.add(isPlain ? pickle : SparkInternals.pickledCall(MODULE, "add_conjuncts", pickle, keys));
     }
     add(partitions, together);
-    if (aggregates != null && aggregates.isOfHeaders) partitions = combined(partitions, isInLog(planned));
+    if (aggregates != null && aggregates.isOfHeaders) {
+      isAnswered = isInLog(planned);
+      partitions = combined(partitions, isAnswered);
+    }
     return new PythonDataSourceReadInfo(SparkInternals.pickledCall(MODULE, "command", source, request()), SparkInternals.seq(partitions));
   }
 
@@ -223,7 +228,30 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   public Batch toBatch() { return new NarrowBatch(python().toBatch(), table, planned, request() + ofJoins, aggregates != null && aggregates.computes); }
 
-  public CustomMetric[] supportedCustomMetrics() { return table.completeScanBuilder(options).build().supportedCustomMetrics(); }
+  public CustomMetric[] supportedCustomMetrics() { return Metrics.of(table.completeScanBuilder(options).build().supportedCustomMetrics()); }
+
+  /** The files that tasks may open, and all others of the frame. */
+  public CustomTaskMetric[] reportDriverMetrics() {
+    try {
+      SparkInternals.step("metrics");
+      List planned = planned();
+      long read = isAnswered ? 0 : files(planned, joined), all = files(table.planned(options), new Predicate[0]);
+      return read < 0 || all < 0 ? new CustomTaskMetric[0] : Metrics.of(read, all - read);
+    } catch (Throwable error) {
+      SparkInternals.warnOnce("the SQL tab does not count files", error);
+      return new CustomTaskMetric[0];
+    }
+  }
+
+  private long files(List planned, Predicate[] joined) {
+    long files = 0;
+    for (int i = 0; i < planned.size(); i++) {
+      Planned one = (Planned) planned.get(i);
+      if (one.files() < 0) return -1;
+      if (one.mayJoin(joined, table.schema())) files += one.files();
+    }
+    return files;
+  }
 
   public Scan.ColumnarSupportMode columnarSupportMode() { return mode; }
 

@@ -48,19 +48,22 @@ class Planned {
   private final String[] names;
   private final JsonNode values;
   private final Bounds bounds;
+  /** The positions of the files that begin here, null for all. */
+  private final int[] begun;
   /** The positions of the files that may match, null for all. */
   private final int[] selected;
 
-  private Planned(byte[] pickle, long bytes, String[] names, JsonNode values, Bounds bounds, int[] selected) {
+  private Planned(byte[] pickle, long bytes, String[] names, JsonNode values, Bounds bounds, int[] begun, int[] selected) {
     this.pickle = pickle;
     this.bytes = bytes;
     this.names = names;
     this.values = values;
     this.bounds = bounds;
+    this.begun = begun;
     this.selected = selected;
   }
 
-  static Planned unknown(byte[] pickle) { return new Planned(pickle, -1, new String[0], null, null, null); }
+  static Planned unknown(byte[] pickle) { return new Planned(pickle, -1, new String[0], null, null, null, null); }
 
   static Planned of(byte[] pickle) throws java.io.IOException {
     String text = new String(pickle, StandardCharsets.ISO_8859_1);
@@ -71,7 +74,24 @@ class Planned {
     JsonNode columns = (JsonNode) note.get("names");
     String[] names = new String[columns.size()];
     for (int i = 0; i < names.length; i++) names[i] = ((JsonNode) columns.get(i)).asText();
-    return new Planned(pickle, ((JsonNode) note.get("bytes")).asLong(), names, (JsonNode) note.get("values"), new Bounds(note), null);
+    return new Planned(pickle, ((JsonNode) note.get("bytes")).asLong(), names, (JsonNode) note.get("values"), new Bounds(note), positions((JsonNode) note.get("begun")), null);
+  }
+
+  private static int[] positions(JsonNode list) {
+    if (list == null) return null;
+    int[] positions = new int[list.size()];
+    for (int i = 0; i < positions.length; i++) positions[i] = ((JsonNode) list.get(i)).asInt();
+    return positions;
+  }
+
+  /** The number of files that begin here and may match; -1 if it is unknown. */
+  int files() {
+    if (bounds == null) return -1;
+    if (begun == null) return selected == null ? bounds.files : selected.length;
+    if (selected == null) return begun.length;
+    int files = 0;
+    for (int i = 0; i < begun.length; i++) if (java.util.Arrays.binarySearch(selected, begun[i]) >= 0) files++;
+    return files;
   }
 
   /** Two of one plan are equal: Spark keeps each pickle once. */
@@ -103,7 +123,7 @@ class Planned {
 
   private Planned select(List conjuncts, StructType schema, java.util.Map lists) {
     int[] files = bounds == null ? null : bounds.select(conjuncts, schema, lists);
-    return files == null ? this : new Planned(pickle, bytes, names, values, bounds, files);
+    return files == null ? this : new Planned(pickle, bytes, names, values, bounds, begun, files);
   }
 
   boolean isInLog(List fields) { return bounds != null && bounds.areOfAllFiles(fields); }
