@@ -18,7 +18,7 @@ import pytest
 import quick_jvm
 import quick_spark
 from object_stores import BUCKET, SECRET, boto_client
-from pushed import BOTH_WAYS
+from pushed import BOTH_WAYS, sql_session
 from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
@@ -352,3 +352,38 @@ def test_a_cluster_reads_and_writes_and_shows_no_secret(lake, tmp_path):
     assert not any(SECRET in text for text in (done.stdout, done.stderr, *logs))
     assert "== Physical Plan ==" in done.stdout
     assert "check the credentials" in done.stdout
+
+
+def test_tables_of_sql_are_in_a_bucket(spark, bucket):
+    """By a name with LOCATION, its options stored with it; and by the path, the options those of the catalog."""
+    options = ", ".join(f"'{name}' '{value}'" for name, value in bucket.store.spark_options.items())
+    by_path, name = f"arrowipc.`{bucket.url}/by_path`", f"t{bucket.url.rpartition('/')[2].replace('-', '_')}"
+    settings = {f"spark.sql.catalog.arrowipc.{name}": value for name, value in bucket.store.spark_options.items()}
+    with sql_session(spark):
+        spark.sql(
+            f"CREATE TABLE {name} (id BIGINT, word STRING, k INT) USING arrowipc OPTIONS ({options}) "
+            f"PARTITIONED BY (k) LOCATION '{bucket.url}/named'"
+        )
+        for setting, value in settings.items():
+            spark.conf.set(setting, value)
+        try:
+            spark.sql(f"CREATE TABLE {by_path} PARTITIONED BY (k) AS SELECT * FROM {name}")
+            for table in (name, by_path):
+                spark.sql(f"INSERT INTO {table} VALUES (1, 'a', 1), (2, 'b', 1), (3, 'c', 2)")
+                spark.sql(
+                    f"MERGE INTO {table} t USING (SELECT 2L AS id) s ON t.id = s.id "
+                    "WHEN MATCHED THEN UPDATE SET word = 'B'"
+                )
+                spark.sql(f"DELETE FROM {table} WHERE k = 2")
+                spark.sql(f"UPDATE {table} SET word = upper(word) WHERE id = 1")
+                spark.sql(f"INSERT OVERWRITE {table} PARTITION (k = 3) VALUES (9, 'z')")
+                assert [(1, "A", 1), (2, "B", 1), (9, "z", 3)] == sorted(map(tuple, spark.table(table).collect()))
+            assert 3 == spark.sql(f"SELECT * FROM {name} VERSION AS OF 1").count()
+            assert 3 == spark.sql(f"SELECT * FROM {by_path} VERSION AS OF 2").count()
+            assert {"A", "B", "z"} == {*bucket.arrow("named")["word"].to_pylist()}
+            assert {"A", "B", "z"} == {*bucket.arrow("by_path")["word"].to_pylist()}
+            spark.sql(f"DROP TABLE {name}")
+            assert bucket.files("named")
+        finally:
+            for setting in settings:
+                spark.conf.unset(setting)

@@ -30,11 +30,23 @@ import org.apache.spark.unsafe.Platform;
  *
  * The files are all that there is of a table. A path without any is no table, and the first write makes it one; commands that
  * would write nothing are refused, and so are those that would delete files.
+ *
+ * Spark loads a table before it knows the options of a statement, so that those of its storage are of the catalog:
+ * spark.sql.catalog.arrowipc.storage.endpoint.
  */
 public class Catalog implements StagingTableCatalog {
   private String name;
+  private final Map storage = new HashMap();
 
-  public void initialize(String name, CaseInsensitiveStringMap options) { this.name = name; }
+  public void initialize(String name, CaseInsensitiveStringMap options) {
+    this.name = name;
+    for (Iterator i = options.entrySet().iterator(); i.hasNext();) {
+      Map.Entry option = (Map.Entry) i.next();
+      String key = (String) option.getKey();
+      if (!key.startsWith("storage.")) throw new IllegalArgumentException("the catalog " + name + " has options that begin with storage., and none with the name " + key + ": remove it");
+      storage.put(key, option.getValue());
+    }
+  }
 
   public String name() { return name; }
 
@@ -70,7 +82,9 @@ public class Catalog implements StagingTableCatalog {
   /** A time as the option `timestampAsOf`, of microseconds since 1970. */
   static String time(long micros) { return Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000L).toString(); }
 
-  private static Table load(Identifier table, Map options) {
+  private Table load(Identifier table, Map given) {
+    Map options = new HashMap(storage);
+    options.putAll(given);
     options.put("path", path(table));
     CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(options);
     Source source = new Source();
@@ -108,8 +122,9 @@ public class Catalog implements StagingTableCatalog {
     return stage(table, columns, partitioning, properties, true);
   }
 
-  private static StagedTable stage(Identifier table, Column[] columns, Transform[] partitioning, Map properties, boolean isReplaced) {
-    Map options = optionsOf(properties);
+  private StagedTable stage(Identifier table, Column[] columns, Transform[] partitioning, Map properties, boolean isReplaced) {
+    Map options = new HashMap(storage);
+    options.putAll(optionsOf(properties));
     if (new CaseInsensitiveStringMap(options).containsKey("path")) throw new IllegalArgumentException("the name of the table is its path, and the option path names another: remove the option");
     options.put("path", path(table));
     if (!isReplaced) options.put("ifExists", "error"); // another job may have written since
@@ -120,7 +135,7 @@ public class Catalog implements StagingTableCatalog {
   }
 
   /** The table that is replaced, planned before the query runs, so that rows that others add meanwhile are a conflict. */
-  private static SourceTable former(Identifier table, Map options) {
+  private SourceTable former(Identifier table, Map options) {
     try {
       SourceTable former = (SourceTable) load(table, Source.locationOf(options));
       former.plan(former.withOptions(CaseInsensitiveStringMap.empty()));
