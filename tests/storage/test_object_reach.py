@@ -127,8 +127,14 @@ def test_a_certificate_that_nothing_here_trusts(strangers_certificate):
 @pytest.mark.parametrize(("max_retries", "n_pauses"), [("0", 0), ("1", 1), ("10", 2)])
 def test_retries_are_two_at_most(monkeypatch, max_retries, n_pauses):
     pauses, sleep, this = [], time.sleep, threading.current_thread()
-    # Threads of other tests in this process may sleep, too.
-    monkeypatch.setattr(time, "sleep", lambda s: (pauses.append if threading.current_thread() is this else sleep)(s))
+
+    def note(seconds):
+        if threading.current_thread() is this:
+            pauses.append(seconds)
+        else:  # one of another test in this process
+            sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", note)
     sentence("s3://bucket/d", endpoint="http://127.0.0.1:1", max_retries=max_retries)
     assert n_pauses == len(pauses)
 
