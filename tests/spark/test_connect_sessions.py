@@ -15,7 +15,7 @@ pytest.importorskip("grpc", reason="Spark Connect needs the extra 'connect' of p
 ROOT = Path(__file__).parents[2]
 
 PROGRAM = r"""
-import json, re, sys, threading
+import json, os, re, sys, threading
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from spark_arrow_ipc import register
@@ -27,8 +27,11 @@ jvm = SparkContext._active_spark_context._jvm
 SparkContext._active_spark_context.setLogLevel("OFF")
 server = getattr(getattr(jvm, "org.apache.spark.sql.connect.service.SparkConnectService$"), "MODULE$")
 
+sessions = []  # grpc's close may wait for ever in the destructor of a session
+
 def new_session():
-    return SparkSession.builder.remote(f"sc://localhost:{server.localPort()}").create()
+    sessions.append(SparkSession.builder.remote(f"sc://localhost:{server.localPort()}").create())
+    return sessions[-1]
 
 def read(spark):
     return spark.read.format("arrowipc").load(folder + "/in")
@@ -78,10 +81,11 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-first.stop()
+first.client.release_session()  # stop() also ends the server that it started
 told["second"].append(answer(second))
 told["second"].append(answer(new_session()))
-print(json.dumps(told))
+print(json.dumps(told), flush=True)
+os._exit(0)
 """
 
 
