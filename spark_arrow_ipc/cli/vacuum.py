@@ -61,11 +61,12 @@ def _seconds(string: str) -> float:
 def _vacuum_lines(report: VacuumReport, would: str) -> list[str]:
     lines = [f"job {job}: its files {would} deleted" for job in report.swept]
     lines += [
-        f"job {job}: it may still run, and keeps {row.nbytes:,} bytes; it wrote {_ago(row.seconds)} ago"
+        f"job {job}: it may still run, and keeps {row.nbytes:,} bytes; it wrote {_ago(row.seconds)} ago; if no job "
+        "runs: --older-than 0"
         for job, row in report.young.items()
     ]
     lines += [
-        f"{path}: it stays, and nobody reads it: the log does not know its job; is it from a copy of this table?"
+        f"{path}: it stays, and nobody reads it: the log does not know its job; run arrowipc fsck"
         for path in report.unknown
     ]
     lines += [

@@ -174,7 +174,10 @@ def _check_log(directory: TableDirectory, table: str) -> Iterator[Finding]:
             if finding is not None:
                 replay = None
                 covered = number <= newest_checkpoint
-                fix = f"restore it from a copy; if there is none, delete it, and with it what followed entry {number - 1:,}"
+                fix = (
+                    f"restore it from a copy; without one, delete the entries {number:,} to {listing.newest:,}: the table is then "
+                    f"that of entry {number - 1:,}, and the files of later entries stay, without being read"
+                )
                 if covered:
                     fix = "restore it from a copy; without one, time travel and streams begin after it"
                 yield replace(finding, fix=fix)
@@ -224,19 +227,28 @@ def _find_missing(directory: TableDirectory, state: State) -> tuple[list[Finding
             break
         state = newer
     files = state.files
-    fix = (
-        f"restore it from a copy; or {_command(directory, 'fsck --back-to N')} with an entry of 'arrowipc history'; or, if its "
-        f"rows are lost, {_command(directory, 'fsck --forget-missing')}"
-    )
     return [
         Finding(
             directory.path(files.paths[i]),
             f"entry {files.numbers[i]:,} added this file of {files.rows[i]:,} rows and {files.nbytes[i]:,} bytes, and it "
             f"{'is missing' if status is None else f'has {status.nbytes:,} bytes'}",
-            fix,
+            _remedy(directory, directory.path(files.paths[i]), int(files.numbers[i]), is_there=status is not None),
         )
         for i, status in missing.items()
     ], state
+
+
+def _remedy(directory: TableDirectory, path: str, number: int, *, is_there: bool) -> str:
+    """Return what to do about a file that an entry added, the best first: what loses no rows, then what loses some."""
+    ways = ["restore it from a copy"]
+    if is_there:
+        ways.append(f"save what can be read by 'arrowipc repair {quote(path)} saved.arrow' before you go on")
+    if number > 1:
+        ways.append(
+            f"{_command(directory, 'fsck --back-to N')} with an entry before {number:,}, which is without later rows, too"
+        )
+    ways.append(f"if its rows are lost, {_command(directory, 'fsck --forget-missing')}")
+    return "; or ".join(ways)
 
 
 def _check_files(directory: TableDirectory, state: State, *, deep: bool, checked: Callable[[], None]) -> list[Finding]:
@@ -302,11 +314,13 @@ def _list_garbage(directory: TableDirectory) -> Iterator[Finding]:
     """Yield what jobs have left, dead or alive."""
     report = vacuum(directory, older_than=DEFAULT_AGE_SECONDS, dry_run=True)
     for path in report.unknown:
-        words = (
-            "the log does not know the job of this file, so that nobody reads it: it may be from a copy of this table"
-        )
+        # The mark of a job goes after its entry.
         yield Finding(
-            directory.path(path), words, "compare, and delete it, or give it another name to read it", is_note=True
+            directory.path(path),
+            "the log does not know the job of this file, so that nobody reads it: the newest entries of the log are lost, or it "
+            "is from a copy of this table",
+            "before the next job, restore the entries from a copy of _ipc_log; without one, compare, and give the file a name "
+            "without the table's id to read it, or delete it",
         )
     for job, row in report.young.items():
         words = (

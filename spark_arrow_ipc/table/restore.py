@@ -23,6 +23,7 @@ from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import Files, StagedFile
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, data_file_name, suffix_like
+from spark_arrow_ipc.table.repair import list_missing
 from spark_arrow_ipc.table.state import State
 from spark_arrow_ipc.table.transaction import Transaction
 
@@ -35,7 +36,7 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
     Raises
     ------
     NoFilesError
-        There is no such entry, or it is no longer retained, or a file of it is gone.
+        There is no such entry, or it is no longer retained, or a file of it is gone or of another size.
     ConcurrentWriteError
         Another job committed meanwhile; nothing is changed.
     CommitError
@@ -50,6 +51,7 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
         if then is None or then.table != base.table:
             raise ConcurrentWriteError("the table was removed meanwhile; nothing is restored", path=directory.root)
         live = dict(zip(base.files.paths, base.files.nbytes.tolist(), strict=True))
+        _check_there(directory, base, then)
         gone = then.files.select(np.array([path not in live for path in then.files.paths], np.bool_))
         numbers = directory.list_replaced()
         staged = [_stage(transaction, gone, i, numbers) for i in range(len(gone))]
@@ -85,6 +87,18 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
     with suppress(OSError):  # vacuum does what is left
         transaction.collect()
     return state
+
+
+def _check_there(directory: TableDirectory, base: State, then: State) -> None:
+    """Raise if a file that both states have is missing, or of another size: the fault would stay."""
+    kept = {*then.files.paths}
+    lost = sorted(base.files.paths[i] for i in list_missing(directory, base) if base.files.paths[i] in kept)
+    if lost:
+        raise NoFilesError(
+            f"the log counts this file in entry {then.number:,} as well, and it is missing or of another size, so that going back "
+            "cures nothing; nothing is restored",
+            path=directory.path(lost[0]),
+        )
 
 
 def _stage(transaction: Transaction, files: Files, i: int, numbers: list[int]) -> StagedFile:

@@ -12,7 +12,6 @@ from spark_arrow_ipc.table.checkpoint import decode_checkpoint, encode_checkpoin
 from spark_arrow_ipc.table.entry import Entry, Operation
 from spark_arrow_ipc.table.fsck import FsckReport, check_table
 from spark_arrow_ipc.table.log import read_state
-from spark_arrow_ipc.table.names import data_file_name
 from spark_arrow_ipc.table.transaction import Transaction
 
 
@@ -51,7 +50,7 @@ def damage(data):
 
 DAMAGES = {
     "a file is missing": (data_path, None, "entry 1 added this file of 2 rows .* is missing", "fsck --forget-missing"),
-    "a file is cut": (data_path, lambda data: data[:-5], "has .* bytes", "fsck --forget-missing"),
+    "a file is cut": (data_path, lambda data: data[:-5], "has .* bytes", "before you go on; or if its rows are lost"),
     "the end of a file is another": (data_path, damage, "its last bytes are not those", "arrowipc repair"),
     "an entry is missing": (lambda d: log_path(d, 2), None, "the entry is missing", "time travel"),
     "an entry before a checkpoint is damaged": (
@@ -60,7 +59,12 @@ DAMAGES = {
         "the entry is damaged",
         "time travel",
     ),
-    "the newest entry is damaged": (lambda d: log_path(d, 4), damage, "the entry is damaged", "what followed entry 3"),
+    "the newest entry is damaged": (
+        lambda d: log_path(d, 4),
+        damage,
+        "the entry is damaged",
+        "delete the entries 4 to 4",
+    ),
     "a checkpoint is damaged": (
         lambda d: log_path(d, 3, "checkpoint"),
         lambda data: data.replace(b'"horizon":1', b'"horizon":2'),
@@ -130,18 +134,25 @@ def test_what_is_good_to_know_is_a_note(tmp_path):
     lake = table(tmp_path)
     save(lake, (1,))
     lake.storage.put(lake.path("other.arrow"), content(9))
-    stranger = data_file_name(0, read_state(lake).table, "f" * 32)
-    lake.storage.put(lake.path(stranger), content(9))
     Transaction.begin(lake)
     report = check_table(lake)
     assert report.is_sound
     words = " ".join(finding.what for finding in report.findings)
-    for part in (
-        "1 files of other programs",
-        "the log does not know the job of this file",
-        "the job has staged 0 bytes",
-    ):
+    for part in ("1 files of other programs", "the job has staged 0 bytes"):
         assert part in words
+
+
+def test_a_newest_entry_that_is_lost_is_a_fault(lake):
+    """Readers cannot know that there was one; its files are what is left of it."""
+    state = read_state(lake)
+    path, newest = lake.entry(state.table, state.number), data_path(lake, -1)
+    entry = lake.storage.read(path, 1 << 20)
+    lake.storage.delete(path)
+    ((where, what, fix),) = faults(lake)
+    assert (newest, True) == (where, "the newest entries of the log are lost" in what)
+    assert "restore the entries" in fix
+    lake.storage.put(path, entry)
+    assert [] == faults(lake)
 
 
 def test_a_copy_of_our_own_file_by_a_file_manager_is_a_fault(lake):

@@ -29,6 +29,16 @@ def data_path(directory, slot=0):
     return read_state(directory).files.paths[slot]
 
 
+def test_going_back_to_an_entry_with_the_lost_file_changes_nothing(lake):
+    """The fault would stay, and later rows would be gone, too."""
+    lake.storage.delete(lake.path(data_path(lake, 1)))
+    with pytest.raises(NoFilesError, match="going back cures nothing; nothing is restored"):
+        restore(lake, 3)
+    assert 4 == len(read_state(lake).files)
+    restore(lake, 1)
+    assert ([0, 0], True) == (ids(lake), check_table(lake).is_sound)
+
+
 @pytest.mark.parametrize("how", ["missing", "torn"])
 def test_a_file_that_is_lost_is_removed_from_the_log_only_when_asked(lake, how):
     path = data_path(lake)
