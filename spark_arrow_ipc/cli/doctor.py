@@ -146,6 +146,8 @@ def examine() -> tuple[Finding, ...]:
 def java() -> Finding:
     """Check the version of the Java that Spark would start, by ``java -version``."""
     name = f"Java {JAVA_MINIMUM} or later"
+    if _is_client():
+        return Finding(name, "not needed: pyspark-client starts no Java", ok=True)
     # In Spark's order: JAVA_HOME if it is set, and otherwise PATH.
     home = os.environ.get("JAVA_HOME")
     # `which` finds the suffix of executables on Windows too.
@@ -168,6 +170,12 @@ def java() -> Finding:
     if version < JAVA_MINIMUM:
         return Finding(name, f"Java {version} at {program}", ok=False, remedy=_java_install())
     return Finding(name, f"Java {version} at {program}", ok=True)
+
+
+def _is_client() -> bool:
+    """Return True if this environment has PySpark's client of Spark Connect alone."""
+    names = {distribution.name.replace("_", "-") for distribution in metadata.distributions()}
+    return "pyspark-client" in names and "pyspark" not in names
 
 
 def _java_install() -> str:

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import zipfile
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,6 +40,12 @@ def test_java_is_judged_by_what_it_says(monkeypatch, tmp_path, words, ok, found)
     finding = doctor.java()
     assert (ok, True) == (finding.ok, found in finding.found)
     assert ok == (finding.remedy == "")
+
+
+def test_a_client_of_connect_needs_no_java(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(doctor.metadata, "distributions", lambda: [SimpleNamespace(name="pyspark_client")])
+    assert (True, "not needed: pyspark-client starts no Java") == (doctor.java().ok, doctor.java().found)
 
 
 def test_java_home_without_java_is_said_even_if_path_has_one(monkeypatch, tmp_path):

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as s
@@ -36,6 +35,9 @@ from spark_arrow_ipc.spark.options.values import Nanoseconds
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.session_settings import SESSION_ZONE, settings_for_tasks
 from spark_arrow_ipc.spark.write.plan import WritePlan
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext  # a client of Spark Connect alone has none
 
 
 @dataclass(frozen=True, slots=True)
