@@ -116,14 +116,16 @@ WAYS = {
         python="{installed}",
         path=f"installed/{SITE}/spark_arrow_ipc",
     ),
-    "a zip on both paths": Way(
-        says="$ export PYTHONPATH=dist/spark_arrow_ipc.zip\n$ spark-submit --py-files dist/spark_arrow_ipc.zip job.py",
+    "a zip on three paths": Way(
+        says="$ export PYTHONPATH=dist/spark_arrow_ipc.zip\n$ spark-submit --py-files $PYTHONPATH \\\n"
+        "    --conf spark.executorEnv.PYTHONPATH=$(basename $PYTHONPATH) job.py",
         arguments=("--py-files", "{zip}"),
         pythonpath="{zip}",
+        executor_pythonpath="spark_arrow_ipc.zip",
         path="spark_arrow_ipc.zip/spark_arrow_ipc",
     ),
     "the wheel on three paths": Way(
-        says="--conf spark.executorEnv.PYTHONPATH=$(basename $PYTHONPATH)",
+        says="A wheel under its own name works, too.",
         arguments=("--py-files", "{wheel}"),
         pythonpath="{wheel}",
         executor_pythonpath="{name}",
