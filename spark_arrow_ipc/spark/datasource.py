@@ -51,7 +51,7 @@ if find_spec("pyarrow") is None:
 _NO_TABLE = (
     "A table of Spark's catalog (CREATE TABLE ... USING arrowipc, saveAsTable) reaches this source without its path "
     "and options, because Spark does not pass them on to a Python data source; "
-    "use CREATE TEMPORARY VIEW v USING arrowipc OPTIONS (path '...') instead"
+    "call spark_arrow_ipc.register(spark) first, or use CREATE TEMPORARY VIEW v USING arrowipc OPTIONS (path '...') instead"
 )
 _NO_PATH = f"there is no path: give one to load(path) or save(path). {_NO_TABLE}"
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import IllegalArgumentException, PySparkException
 
 README = " ".join((pathlib.Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split())
-INSTEAD = "use CREATE TEMPORARY VIEW v USING arrowipc OPTIONS (path '...') instead"
+INSTEAD = "call spark_arrow_ipc.register(spark) first, or use CREATE TEMPORARY VIEW v USING arrowipc OPTIONS (path '...') instead"
 TABLE = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "b": ["x", None, "z"]})
 
 
