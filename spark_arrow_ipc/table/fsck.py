@@ -25,8 +25,7 @@ from spark_arrow_ipc.table.documents import of_other_programs
 from spark_arrow_ipc.table.log import read_entry, read_newer, read_state, read_table_id
 from spark_arrow_ipc.table.log_listing import list_log
 from spark_arrow_ipc.table.names import TableDirectory, is_table_id, managed_name
-from spark_arrow_ipc.table.repair import list_missing
-from spark_arrow_ipc.table.snapshot import Snapshot
+from spark_arrow_ipc.table.snapshot import Snapshot, list_missing
 from spark_arrow_ipc.table.state import Replay, State
 from spark_arrow_ipc.table.vacuum import DEFAULT_AGE_SECONDS, vacuum
 

@@ -18,35 +18,16 @@ from typing import Final
 import numpy as np
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
-from spark_arrow_ipc.storage.storage import Status, each
 from spark_arrow_ipc.table.collect import finish, sweep
 from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import NO_FILES, Files
 from spark_arrow_ipc.table.log import append, encode_table_id, follow, read_state
 from spark_arrow_ipc.table.names import TableDirectory, new_id, new_table_id
-from spark_arrow_ipc.table.snapshot import list_data_files
+from spark_arrow_ipc.table.snapshot import list_missing
 from spark_arrow_ipc.table.state import State
 from spark_arrow_ipc.table.vacuum import vacuum
 
 _ATTEMPTS: Final = 20
-
-
-def list_missing(directory: TableDirectory, state: State) -> dict[int, Status | None]:
-    """Return the files of a state that are missing or of another size, by slot, and what is there. A listing of the table."""
-    listing = list_data_files(directory)
-    missing: dict[int, Status | None] = {}
-    for i, (path, nbytes) in enumerate(zip(state.files.paths, state.files.nbytes.tolist(), strict=True)):
-        status = listing.get(path)
-        if status is None or status.nbytes != nbytes:
-            missing[i] = status
-
-    # One that was named while the table was listed is there now.
-    def look(i: int) -> None:
-        missing[i] = directory.storage.status(directory.path(state.files.paths[i]), follow_links=False)
-
-    each(look, list(missing), waits=directory.storage.traits.waits)
-    sizes = state.files.nbytes
-    return {i: status for i, status in missing.items() if status is None or status.nbytes != sizes[i]}
 
 
 def forget_missing(directory: TableDirectory) -> Files:

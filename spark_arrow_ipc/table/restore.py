@@ -23,7 +23,7 @@ from spark_arrow_ipc.table.entry import Entry, Operation, Removed
 from spark_arrow_ipc.table.files import Files, StagedFile
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import STAGED_SUFFIX, TableDirectory, data_file_name, suffix_like
-from spark_arrow_ipc.table.repair import list_missing
+from spark_arrow_ipc.table.snapshot import list_missing
 from spark_arrow_ipc.table.state import State
 from spark_arrow_ipc.table.transaction import Transaction
 

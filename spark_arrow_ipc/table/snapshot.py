@@ -281,3 +281,21 @@ def _missing(directory: TableDirectory, state: State, listing: dict[str, Status]
             return path, status
         listing[path] = status
     return None
+
+
+def list_missing(directory: TableDirectory, state: State) -> dict[int, Status | None]:
+    """Return the files of a state that are missing or of another size, by slot, and what is there. A listing of the table."""
+    listing = list_data_files(directory)
+    missing: dict[int, Status | None] = {}
+    for i, (path, nbytes) in enumerate(zip(state.files.paths, state.files.nbytes.tolist(), strict=True)):
+        status = listing.get(path)
+        if status is None or status.nbytes != nbytes:
+            missing[i] = status
+
+    # One that was named while the table was listed is there now.
+    def look(i: int) -> None:
+        missing[i] = directory.storage.status(directory.path(state.files.paths[i]), follow_links=False)
+
+    each(look, list(missing), waits=directory.storage.traits.waits)
+    sizes = state.files.nbytes
+    return {i: status for i, status in missing.items() if status is None or status.nbytes != sizes[i]}

@@ -10,9 +10,9 @@ from spark_arrow_ipc.table.entry import Batch, Entry, Operation
 from spark_arrow_ipc.table.fsck import check_table
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import data_file_name
-from spark_arrow_ipc.table.repair import forget_missing, list_missing, renew_id
+from spark_arrow_ipc.table.repair import forget_missing, renew_id
 from spark_arrow_ipc.table.restore import restore
-from spark_arrow_ipc.table.snapshot import Snapshot
+from spark_arrow_ipc.table.snapshot import Snapshot, list_missing
 from spark_arrow_ipc.table.transaction import Transaction
 from spark_arrow_ipc.table.vacuum import vacuum
 
