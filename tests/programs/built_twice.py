@@ -61,7 +61,8 @@ def built(tree, into, surroundings, environment):
     run(tree, into, "build_sdist", surroundings, environment)
     (archive,) = into.glob("*.tar.gz")
     with tarfile.open(archive) as source:
-        source.extractall(tree.parent / "unpacked", filter="data")
+        source.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.3 has none
+        source.extractall(tree.parent / "unpacked")
     (unpacked,) = (tree.parent / "unpacked").iterdir()
     run(unpacked, into, "build_wheel", surroundings, environment)
     return into
