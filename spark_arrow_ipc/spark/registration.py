@@ -4,9 +4,9 @@ How it works
 ------------
 Spark plans and commits a Python data source in other processes, which receive the class by name. A package that only this
 interpreter can import is registered without an error and fails at the first ``load``, far from the cause. Spark discovers
-an installed package by itself, in a process that imports it; if it has discovered this class, nothing is left to register.
-Otherwise `register` makes Spark create the source once without a path. The error about the missing path proves that the
-import works; after a failed import `register` raises an error that lists the remedies.
+an installed package by itself, in a process that imports it: that is a proof, if the context has the same interpreter and
+sends no files. Otherwise `register` makes Spark create the source once without a path. The error about the missing path
+proves that the import works; after a failed import `register` raises an error that lists the remedies.
 
 Spark passes the columns and filters of a query, save modes and tables of its catalog to sources of the JVM and not to
 sources in Python. The jar (`spark.jar`) has such a source, which plans and writes by the Python source. A classic
@@ -96,8 +96,10 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
         _activate(spark)
     unlimit_batch_bytes(spark)
     hide_secrets(spark)
-    if is_connect(spark) or not _is_discovered(spark):
-        spark.dataSource.register(ArrowIpcDataSource)
+    is_proved = not is_connect(spark) and _is_discovered(spark)
+    # Also a class that Spark has discovered: only this one has the interpreter, files and environment of the context.
+    spark.dataSource.register(ArrowIpcDataSource)
+    if not is_proved:
         _check_import(spark)
     if stop_on_interrupt and not is_connect(spark):
         interrupt.stop_on_interrupt(spark)
@@ -106,19 +108,22 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
 
 
 def _is_discovered(spark: SparkSession) -> bool:
-    """Return True if this class is the one that Spark has discovered by itself, so that its planner can import it."""
-    name = ArrowIpcDataSource.name()
+    """Return True if Spark has discovered this class by the interpreter, files and environment of its context."""
+    name, context = ArrowIpcDataSource.name(), spark.sparkContext
     try:
         manager = spark._jsparkSession.sessionState().dataSourceManager()
         if not manager.dataSourceExists(name):  # the first call discovers sources, in a process that all sessions share
             return False
-        source = manager.lookupDataSource(name)
         companion = getattr(spark._jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
         discovered = getattr(companion, "MODULE$").dataSourceBuilders()
-        if not (discovered.isDefined() and discovered.get().get(name).contains(source)):
+        source = discovered.get().get(name) if discovered.isDefined() else None
+        if source is None or not source.isDefined():
             return False  # somebody has registered it, which imports nothing
-        command: bytes = CloudPickleSerializer().dumps(ArrowIpcDataSource)
-        return bool(command == source.dataSourceCls().command().unsafeArray())
+        function = source.get().dataSourceCls()
+        has_files = bool(context._python_includes) or context.environment.keys() - {"PYTHONHASHSEED"}
+        if has_files or function.pythonExec() != context.pythonExec:
+            return False
+        return bool(CloudPickleSerializer().dumps(ArrowIpcDataSource) == function.command().unsafeArray())
     except Exception:  # noqa: BLE001 - an unknown Spark may raise anything
         return False
 

@@ -36,17 +36,24 @@ def test_a_second_thread_saves_after_register(spark, tmp_path):
         assert 3 == thread.submit(save, spark, tmp_path / "out").result()
 
 
-def test_a_discovered_class_is_not_registered_again(spark):
-    """Spark has imported it where it plans; a registration by somebody else proves no import, and is checked."""
-    class_of_another_module = type("Other", (ArrowIpcDataSource,), {})
-    session, registered, replaced = spark.newSession(), spark.newSession(), spark.newSession()
-    registered.dataSource.register(ArrowIpcDataSource)
-    replaced.dataSource.register(class_of_another_module)
-    assert [True, False, False] == [registration._is_discovered(each) for each in (session, registered, replaced)]
-    register(replaced)
-    manager = replaced._jsparkSession.sessionState().dataSourceManager()
-    command = manager.lookupDataSource("arrowipc").dataSourceCls().command().unsafeArray()
-    assert ArrowIpcDataSource is CloudPickleSerializer().loads(command)
+def test_a_class_that_spark_discovers_is_proved(spark, monkeypatch):
+    """By the interpreter, files and environment of the context alone, which the registered class has."""
+    context = spark.sparkContext
+    assert registration._is_discovered(spark.newSession())
+    for name, value in {
+        "pythonExec": "/another/python",
+        "_python_includes": ["package.zip"],
+        "environment": {"PYTHONPATH": "x"},
+    }.items():
+        with monkeypatch.context() as changed:
+            changed.setattr(context, name, value)
+            assert not registration._is_discovered(spark.newSession()), name
+    session = spark.newSession()
+    session.dataSource.register(type("Other", (ArrowIpcDataSource,), {}))
+    register(session)
+    function = session._jsparkSession.sessionState().dataSourceManager().lookupDataSource("arrowipc").dataSourceCls()
+    assert ArrowIpcDataSource is CloudPickleSerializer().loads(function.command().unsafeArray())
+    assert (context.pythonExec, True) == (function.pythonExec(), "PYTHONHASHSEED" in str(function.envVars()))
 
 
 INTERRUPTED = """
@@ -100,9 +107,8 @@ from pyspark.sql import SparkSession
 from spark_arrow_ipc import register
 
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-spark.sparkContext.setLogLevel("WARN")
-register(spark)
 spark.sparkContext.setLogLevel("OFF")
+register(spark)
 
 def use(session, name):
     path = f"{sys.argv[1]}/{name}"
@@ -127,4 +133,3 @@ def test_all_threads_and_sessions_of_an_application_have_the_jar(tmp_path):
         cwd=tmp_path, env=os.environ | environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1:] == ["[2, 2, 2] 3"], done.stderr[-3000:]
-    assert "replaced a statically registered data source" not in done.stderr
