@@ -141,7 +141,7 @@ def avoid_hang_of_columnar_functions(spark: SparkSession) -> None:
 
 REDACTION: Final = "spark.sql.redaction.options.regex"
 
-EXPRESSION: Final = "(?i:^(option[.]|.*arrowipc[.])?storage[.])"
+EXPRESSION: Final = "(?i:^(option[.]|.*catalog[.].*)?storage[.])"
 """Matches the options that may hold a secret; without a word such as ``token``, for which Spark Connect hides a setting."""
 
 

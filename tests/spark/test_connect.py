@@ -117,7 +117,7 @@ def test_a_connect_client_reads_and_writes(tmp_path, methods_too):
         "written": [[2, None], [3, "z"]],
         "inserted": 3,
         "setting": "2147483647",
-        "hidden": "(?i:^(option[.]|.*arrowipc[.])?storage[.])|(?i)url",
+        "hidden": "(?i:^(option[.]|.*catalog[.].*)?storage[.])|(?i)url",
         "directories": ["p=1970-01-01 09%3A00%3A00", "p=1970-01-01 10%3A00%3A00"],
         "in the session's zone": [4, 5],
     }

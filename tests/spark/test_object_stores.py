@@ -354,7 +354,7 @@ def test_a_cluster_reads_and_writes_and_shows_no_secret(lake, tmp_path):
     assert "check the credentials" in done.stdout
 
 
-def test_tables_of_sql_are_in_a_bucket(spark, bucket):
+def test_tables_of_sql_are_in_a_bucket(spark, bucket, tmp_path):
     """By a name with LOCATION, its options stored with it; and by the path, the options those of the catalog."""
     options = ", ".join(f"'{name}' '{value}'" for name, value in bucket.store.spark_options.items())
     by_path, name = f"arrowipc.`{bucket.url}/by_path`", f"t{bucket.url.rpartition('/')[2].replace('-', '_')}"
@@ -378,6 +378,9 @@ def test_tables_of_sql_are_in_a_bucket(spark, bucket):
                 spark.sql(f"UPDATE {table} SET word = upper(word) WHERE id = 1")
                 spark.sql(f"INSERT OVERWRITE {table} PARTITION (k = 3) VALUES (9, 'z')")
                 assert [(1, "A", 1), (2, "B", 1), (9, "z", 3)] == sorted(map(tuple, spark.table(table).collect()))
+            local = f"arrowipc.`{tmp_path}/t`"  # which the options are not for
+            spark.sql(f"CREATE TABLE {local} AS SELECT * FROM {name}")
+            assert 3 == spark.table(local).count()
             assert 3 == spark.sql(f"SELECT * FROM {name} VERSION AS OF 1").count()
             assert 3 == spark.sql(f"SELECT * FROM {by_path} VERSION AS OF 2").count()
             assert {"A", "B", "z"} == {*bucket.arrow("named")["word"].to_pylist()}

@@ -53,7 +53,7 @@ def test_every_option_that_is_secret_is_hidden_by_ours_or_by_sparks_default():
         name for name in names if not re.search(rf"{EXPRESSION}|(?i:secret|password|token|access[.]?key)", name)
     ]
     assert re.search(EXPRESSION, "STORAGE.sas_key")
-    assert re.search(EXPRESSION, "spark.sql.catalog.arrowipc.storage.sas_key")
+    assert re.search(EXPRESSION, "spark.sql.catalog.lake.storage.sas_key")
     assert not re.search(EXPRESSION, "spark.storage.memoryFraction")
 
 

@@ -83,12 +83,18 @@ public class Catalog implements StagingTableCatalog {
   static String time(long micros) { return Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000L).toString(); }
 
   private Table load(Identifier table, Map given) {
-    Map options = new HashMap(storage);
+    Map options = storageOf(table);
     options.putAll(given);
     options.put("path", path(table));
     CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(options);
     Source source = new Source();
     return ((SourceTable) source.getTable(source.inferSchema(all, true), source.inferPartitioning(all), options)).ofStatement();
+  }
+
+  /** The options of the catalog, which local paths do not have. */
+  private Map storageOf(Identifier table) {
+    boolean isRemote = path(table).contains("://") && !path(table).regionMatches(true, 0, "file:", 0, 5);
+    return isRemote ? new HashMap(storage) : new HashMap();
   }
 
   public boolean tableExists(Identifier table) {
@@ -123,7 +129,7 @@ public class Catalog implements StagingTableCatalog {
   }
 
   private StagedTable stage(Identifier table, Column[] columns, Transform[] partitioning, Map properties, boolean isReplaced) {
-    Map options = new HashMap(storage);
+    Map options = storageOf(table);
     options.putAll(optionsOf(properties));
     if (new CaseInsensitiveStringMap(options).containsKey("path")) throw new IllegalArgumentException("the name of the table is its path, and the option path names another: remove the option");
     options.put("path", path(table));
