@@ -85,6 +85,11 @@ def test_the_sql_tab_counts_files(pushed, table, tmp_path):
     split = pushed.read.format("arrowipc").options(maxPartitionBytes="2k").load(str(tmp_path / "one"))
     assert split.rdd.getNumPartitions() > 1
     assert (1, 0) == files_of(split.where("id > 5"))
+    # Of a task with files of several partitions it is not known which ones a condition on them keeps.
+    parts = pushed.range(40).selectExpr("id", "cast(id % 4 AS int) AS p").repartition("p").write.format("arrowipc")
+    parts.mode("append").option("partitionBy", "p").save(str(tmp_path / "parts"))
+    mixed = pushed.read.format("arrowipc").options(minPartitionNum=1).load(str(tmp_path / "parts"))
+    assert [(0, 0), (4, 0)] == [files_of(mixed.where(condition)) for condition in ("p = 1", "id >= 0")]
 
 
 @pytest.mark.parametrize("change", ["another size", "ignoreCorruptFiles"])

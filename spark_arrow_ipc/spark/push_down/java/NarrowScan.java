@@ -247,7 +247,7 @@ public class NarrowScan implements Scan, SupportsReportStatistics, SupportsRunti
     long files = 0;
     for (int i = 0; i < planned.size(); i++) {
       Planned one = (Planned) planned.get(i);
-      if (one.files() < 0) return -1;
+      if (one.files() < 0 || one.mayBeMixed(conditions, joined)) return -1;
       if (one.mayJoin(joined, table.schema())) files += one.files();
     }
     return files;

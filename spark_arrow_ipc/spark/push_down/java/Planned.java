@@ -94,6 +94,19 @@ class Planned {
     return files;
   }
 
+  /** True if it has files of several partitions, of which conditions may keep some: which of its files is not noted. */
+  boolean mayBeMixed(List conditions, Predicate[] joined) {
+    if (names.length == 0 || values == null || values.size() < 2) return false;
+    if (joined.length > 0) return true;
+    for (int i = 0; i < conditions.size(); i++) {
+      for (scala.collection.Iterator columns = ((Expression) conditions.get(i)).references().iterator(); columns.hasNext();) {
+        String column = ((Attribute) columns.next()).name();
+        for (int n = 0; n < names.length; n++) if (names[n].equalsIgnoreCase(column)) return true;
+      }
+    }
+    return false;
+  }
+
   /** Two of one plan are equal: Spark keeps each pickle once. */
   public boolean equals(Object other) {
     return other instanceof Planned && ((Planned) other).pickle == pickle && java.util.Arrays.equals(((Planned) other).selected, selected);
