@@ -94,6 +94,9 @@ def _check_there(directory: TableDirectory, base: State, then: State) -> None:
     kept = {*then.files.paths}
     lost = sorted(base.files.paths[i] for i in list_missing(directory, base) if base.files.paths[i] in kept)
     if lost:
+        newest = read_state(directory)
+        if newest is None or newest.entry != base.entry:
+            raise ConcurrentWriteError("another job committed meanwhile; nothing is restored", path=directory.root)
         raise NoFilesError(
             f"the log counts this file in entry {then.number:,} as well, and it is missing or of another size, so that going back "
             "cures nothing; nothing is restored",

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from maintained_tables import content, save, stage, table
 
-from spark_arrow_ipc.table import log
+from spark_arrow_ipc.table import fsck, log
 from spark_arrow_ipc.table.checkpoint import decode_checkpoint, encode_checkpoint
 from spark_arrow_ipc.table.entry import Entry, Operation
 from spark_arrow_ipc.table.fsck import FsckReport, check_table
 from spark_arrow_ipc.table.log import read_state
+from spark_arrow_ipc.table.names import data_file_name
 from spark_arrow_ipc.table.transaction import Transaction
+from spark_arrow_ipc.table.vacuum import vacuum
 
 
 @pytest.fixture
@@ -152,6 +154,16 @@ def test_a_newest_entry_that_is_lost_is_a_fault(lake):
     assert (newest, True) == (where, "the newest entries of the log are lost" in what)
     assert "restore the entries" in fix
     lake.storage.put(path, entry)
+    assert [] == faults(lake)
+
+
+def test_a_job_that_begins_while_files_are_listed_is_no_fault(lake, monkeypatch):
+    """The log is read before the listing, and so again after it."""
+    early = vacuum(lake, older_than=1e9, dry_run=True)
+    staged = Transaction.begin(lake)
+    paths = [data_path(lake, -1), data_file_name(0, staged.table, staged.job)]
+    lake.storage.put(lake.path(paths[1]), content(9))
+    monkeypatch.setattr(fsck, "vacuum", lambda *_, **__: replace(early, unknown=tuple(paths)))
     assert [] == faults(lake)
 
 

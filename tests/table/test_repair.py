@@ -5,7 +5,7 @@ import table_jobs as jobs
 from maintained_tables import content, ids, paths_in, save, stage, table
 
 from spark_arrow_ipc.errors import CommitError, ConcurrentWriteError, NoFilesError
-from spark_arrow_ipc.table import log, repair
+from spark_arrow_ipc.table import log, repair, snapshot
 from spark_arrow_ipc.table.entry import Batch, Entry, Operation
 from spark_arrow_ipc.table.fsck import check_table
 from spark_arrow_ipc.table.log import read_state
@@ -78,7 +78,7 @@ def test_a_directory_without_a_log_is_not_changed(directory, change):
 
 def test_a_file_that_is_named_while_the_table_is_listed_is_not_missing(lake, monkeypatch):
     """A listing may be older than the entry that added the file."""
-    monkeypatch.setattr(repair, "list_data_files", lambda _: {})
+    monkeypatch.setattr(snapshot, "list_data_files", lambda _: {})
     assert {} == list_missing(lake, read_state(lake))
     assert 0 == len(forget_missing(lake))
 
