@@ -295,6 +295,8 @@ def local_path(path: str | os.PathLike[str]) -> str:
         ) from error
     if is_remote(path):
         raise UnsupportedError(ONE_KIND, path=path)
+    if path.lower().startswith("file:"):
+        path = _of_file_uri(path)
     return os.path.abspath(plain_path(path))  # resolves . and .. as Hadoop's paths do, without following links
 
 
@@ -311,7 +313,7 @@ def plain_path(path: str) -> str:
             "the local path holds a URL with a password, and paths are shown in plans and logs; "
             "write a URL from its scheme on, and leave credentials to the machine or the options storage.*"
         )
-    return _of_file_uri(path) if path.lower().startswith("file:") else path
+    return _of_file_uri(path) if path.lower().startswith("file:/") else path
 
 
 def is_relative(path: str) -> bool:
