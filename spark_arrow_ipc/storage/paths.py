@@ -295,9 +295,10 @@ def local_path(path: str | os.PathLike[str]) -> str:
         ) from error
     if is_remote(path):
         raise UnsupportedError(ONE_KIND, path=path)
-    if path.lower().startswith("file:"):
+    path = plain_path(path)
+    if path.lower().startswith("file:"):  # without a slash: refused
         path = _of_file_uri(path)
-    return os.path.abspath(plain_path(path))  # resolves . and .. as Hadoop's paths do, without following links
+    return os.path.abspath(path)  # resolves . and .. as Hadoop's paths do, without following links
 
 
 def plain_path(path: str) -> str:
