@@ -27,7 +27,7 @@ from spark_arrow_ipc.table.log_listing import list_log
 from spark_arrow_ipc.table.names import TableDirectory, is_table_id, managed_name
 from spark_arrow_ipc.table.snapshot import Snapshot, list_missing
 from spark_arrow_ipc.table.state import Replay, State
-from spark_arrow_ipc.table.vacuum import DEFAULT_AGE_SECONDS, list_staged_jobs, vacuum
+from spark_arrow_ipc.table.vacuum import DEFAULT_AGE_SECONDS, vacuum
 
 _ATTEMPTS: Final = 5
 
@@ -309,26 +309,10 @@ def _check_unmanaged(directory: TableDirectory) -> Iterator[Finding]:
         )
 
 
-def _still_unknown(directory: TableDirectory, paths: tuple[str, ...]) -> list[str]:
-    """Return the files whose jobs are unknown after they were listed, too: a job may begin and commit meanwhile."""
-    if not paths:
-        return []
-    staged = set(list_staged_jobs(directory))  # before the log: a mark goes after the entry
-    state = read_state(directory)
-    known = staged | (set() if state is None else {*state.ended})
-    names = {path: managed_name(path) for path in paths}
-    return [
-        path
-        for path, name in names.items()
-        if (name is None or name.job not in known) and directory.storage.status(directory.path(path)) is not None
-    ]
-
-
 def _list_garbage(directory: TableDirectory) -> Iterator[Finding]:
     """Yield what jobs have left, dead or alive."""
     report = vacuum(directory, older_than=DEFAULT_AGE_SECONDS, dry_run=True)
-    for path in _still_unknown(directory, report.unknown):
-        # The mark of a job goes after its entry.
+    for path in report.unknown:
         yield Finding(
             directory.path(path),
             "the log does not know the job of this file, so that nobody reads it: the newest entries of the log are lost, or it "

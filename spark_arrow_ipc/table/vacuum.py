@@ -154,11 +154,25 @@ def vacuum(directory: TableDirectory, *, older_than: float, dry_run: bool = Fals
             for _, delete in garbage.values():
                 delete()
     unknown = {
-        path
+        path: name.job
         for path, name in names.items()
         if fenced.is_managed(path) and name.job not in staged and name.job not in fenced.ended
     }
-    return VacuumReport(tuple(sorted(swept)), young, tuple(sorted(unknown)), _amounts(deleted))
+    return VacuumReport(tuple(sorted(swept)), young, tuple(_select_unknown(directory, unknown)), _amounts(deleted))
+
+
+def _select_unknown(directory: TableDirectory, jobs: Mapping[str, str]) -> list[str]:
+    """Return the files, of those with their jobs, whose job is still unknown: one may have begun while files were listed."""
+    if not jobs:
+        return []
+    staged = list_staged_jobs(directory)  # before the log: the mark of a job goes after its entry
+    state = read_state(directory)
+    ended = {} if state is None else state.ended
+    return [
+        path
+        for path, job in sorted(jobs.items())
+        if job not in staged and job not in ended and directory.storage.status(directory.path(path)) is not None
+    ]
 
 
 _Garbage = tuple[list[Status], Callable[[], object]]

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 from maintained_tables import content, save, stage, table
 
-from spark_arrow_ipc.table import fsck, log
+from spark_arrow_ipc.table import log, vacuum
 from spark_arrow_ipc.table.checkpoint import decode_checkpoint, encode_checkpoint
 from spark_arrow_ipc.table.entry import Entry, Operation
 from spark_arrow_ipc.table.fsck import FsckReport, check_table
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import data_file_name
 from spark_arrow_ipc.table.transaction import Transaction
-from spark_arrow_ipc.table.vacuum import vacuum
 
 
 @pytest.fixture
@@ -159,12 +158,18 @@ def test_a_newest_entry_that_is_lost_is_a_fault(lake):
 
 def test_a_job_that_begins_while_files_are_listed_is_no_fault(lake, monkeypatch):
     """The log is read before the listing, and so again after it."""
-    early = vacuum(lake, older_than=1e9, dry_run=True)
-    staged = Transaction.begin(lake)
-    paths = [data_path(lake, -1), data_file_name(0, staged.table, staged.job)]
-    lake.storage.put(lake.path(paths[1]), content(9))
-    monkeypatch.setattr(fsck, "vacuum", lambda *_, **__: replace(early, unknown=tuple(paths)))
+    list_files = vacuum.list_data_files
+
+    def list_later(directory):
+        monkeypatch.setattr(vacuum, "list_data_files", list_files)
+        save(lake, (9, 9))
+        running = Transaction.begin(lake)
+        lake.storage.put(lake.path(data_file_name(0, running.table, running.job)), content(9))
+        return list_files(directory)
+
+    monkeypatch.setattr(vacuum, "list_data_files", list_later)
     assert [] == faults(lake)
+    assert vacuum.list_data_files is list_files
 
 
 def test_a_copy_of_our_own_file_by_a_file_manager_is_a_fault(lake):
