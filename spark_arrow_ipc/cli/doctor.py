@@ -173,7 +173,7 @@ def java() -> Finding:
 
 
 def _is_client() -> bool:
-    """Return True if this environment has PySpark's client of Spark Connect alone."""
+    """Return True if pyspark-client is installed, and pyspark is not."""
     names = {distribution.name.replace("_", "-") for distribution in metadata.distributions()}
     return "pyspark-client" in names and "pyspark" not in names
 

@@ -91,8 +91,8 @@ def restore(directory: TableDirectory, number: int, *, retain: bool = True) -> S
 
 def _check_there(directory: TableDirectory, base: State, then: State) -> None:
     """Raise if a file that both states have is missing, or of another size: the fault would stay."""
-    kept = {*then.files.paths}
-    lost = sorted(base.files.paths[i] for i in list_missing(directory, base) if base.files.paths[i] in kept)
+    paths, missing = {*then.files.paths}, list_missing(directory, base)
+    lost = sorted(base.files.paths[i] for i in missing if base.files.paths[i] in paths)
     if lost:
         newest = read_state(directory)
         if newest is None or newest.entry != base.entry:

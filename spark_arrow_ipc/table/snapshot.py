@@ -293,9 +293,9 @@ def list_missing(directory: TableDirectory, state: State) -> dict[int, Status | 
             missing[i] = status
 
     # One that was named while the table was listed is there now.
-    def look(i: int) -> None:
+    def look_again(i: int) -> None:
         missing[i] = directory.storage.status(directory.path(state.files.paths[i]), follow_links=False)
 
-    each(look, list(missing), waits=directory.storage.traits.waits)
+    each(look_again, list(missing), waits=directory.storage.traits.waits)
     sizes = state.files.nbytes
     return {i: status for i, status in missing.items() if status is None or status.nbytes != sizes[i]}

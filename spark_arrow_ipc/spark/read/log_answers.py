@@ -75,7 +75,7 @@ def answer_by_logs(
 
 
 def reads_all(options: ReadOptions) -> bool:
-    """Return True if rows are those of the files: no option skips or makes some, and values are those of the columns."""
+    """Return True if no option skips, adds or changes rows: a read then gives all rows of the files, as they are."""
     return options.tensors is None and options.column_paths is None and options.error_policy == STRICT
 
 

@@ -85,18 +85,20 @@ def make_notes(
     counted: set[str] = set()  # a file belongs to the split in which it begins
     notes = []
     for ranges in splits:
-        fresh = {part.path: i for i, part in enumerate(ranges) if part.path not in counted}
-        counted.update(fresh)
+        starts = []  # positions of the ranges with which a file begins
+        for i, part in enumerate(ranges):
+            if part.path not in counted:
+                counted.add(part.path)
+                starts.append(i)
         rows = dict.fromkeys(part.partition for part in ranges) if columns else {}
         names, values = [fields[i].name for i, _ in columns], []
         if len(rows) <= _MOST_PARTITIONS:
             # In Spark's internal form, since the JVM compares them by Spark's classes.
             values = [[type_.toInternal(row[i]) for i, type_ in columns] for row in rows]
-        begun = sorted(fresh.values())
-        note = {"bytes": sum(ranges[i].nbytes for i in begun), "names": names if values else [], "values": values}
+        note = {"bytes": sum(ranges[i].nbytes for i in starts), "names": names if values else [], "values": values}
         note |= {"files": len(ranges), "bounds": bounds.of(ranges)}
-        if len(begun) < len(ranges):
-            note["begun"] = begun
+        if len(starts) < len(ranges):
+            note["starts"] = starts
         if answered is not None and bounds.have(ranges):
             note["answered"] = answered
         notes.append(f"arrowipc-plan:{b64encode(json.dumps(note).encode()).decode()}:")

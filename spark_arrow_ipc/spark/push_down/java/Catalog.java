@@ -82,9 +82,9 @@ public class Catalog implements StagingTableCatalog {
   /** A time as the option `timestampAsOf`, of microseconds since 1970. */
   static String time(long micros) { return Instant.ofEpochSecond(Math.floorDiv(micros, 1000000L), Math.floorMod(micros, 1000000L) * 1000L).toString(); }
 
-  private Table load(Identifier table, Map given) {
+  private Table load(Identifier table, Map ofStatement) {
     Map options = storageOf(table);
-    options.putAll(given);
+    options.putAll(ofStatement);
     options.put("path", path(table));
     CaseInsensitiveStringMap all = new CaseInsensitiveStringMap(options);
     Source source = new Source();

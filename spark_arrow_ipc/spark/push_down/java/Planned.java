@@ -49,17 +49,17 @@ class Planned {
   private final JsonNode values;
   private final Bounds bounds;
   /** The positions of the files that begin here, null for all. */
-  private final int[] begun;
+  private final int[] starts;
   /** The positions of the files that may match, null for all. */
   private final int[] selected;
 
-  private Planned(byte[] pickle, long bytes, String[] names, JsonNode values, Bounds bounds, int[] begun, int[] selected) {
+  private Planned(byte[] pickle, long bytes, String[] names, JsonNode values, Bounds bounds, int[] starts, int[] selected) {
     this.pickle = pickle;
     this.bytes = bytes;
     this.names = names;
     this.values = values;
     this.bounds = bounds;
-    this.begun = begun;
+    this.starts = starts;
     this.selected = selected;
   }
 
@@ -74,7 +74,7 @@ class Planned {
     JsonNode columns = (JsonNode) note.get("names");
     String[] names = new String[columns.size()];
     for (int i = 0; i < names.length; i++) names[i] = ((JsonNode) columns.get(i)).asText();
-    return new Planned(pickle, ((JsonNode) note.get("bytes")).asLong(), names, (JsonNode) note.get("values"), new Bounds(note), positions((JsonNode) note.get("begun")), null);
+    return new Planned(pickle, ((JsonNode) note.get("bytes")).asLong(), names, (JsonNode) note.get("values"), new Bounds(note), positions((JsonNode) note.get("starts")), null);
   }
 
   private static int[] positions(JsonNode list) {
@@ -87,10 +87,10 @@ class Planned {
   /** The number of files that begin here and may match; -1 if it is unknown. */
   int files() {
     if (bounds == null) return -1;
-    if (begun == null) return selected == null ? bounds.files : selected.length;
-    if (selected == null) return begun.length;
+    if (starts == null) return selected == null ? bounds.files : selected.length;
+    if (selected == null) return starts.length;
     int files = 0;
-    for (int i = 0; i < begun.length; i++) if (java.util.Arrays.binarySearch(selected, begun[i]) >= 0) files++;
+    for (int i = 0; i < starts.length; i++) if (java.util.Arrays.binarySearch(selected, starts[i]) >= 0) files++;
     return files;
   }
 
@@ -136,7 +136,7 @@ class Planned {
 
   private Planned select(List conjuncts, StructType schema, java.util.Map lists) {
     int[] files = bounds == null ? null : bounds.select(conjuncts, schema, lists);
-    return files == null ? this : new Planned(pickle, bytes, names, values, bounds, begun, files);
+    return files == null ? this : new Planned(pickle, bytes, names, values, bounds, starts, files);
   }
 
   boolean isInLog(List fields) { return bounds != null && bounds.areOfAllFiles(fields); }
