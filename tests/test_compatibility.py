@@ -1,10 +1,10 @@
 """Later releases keep what docs/compatibility.md promises of each earlier one: its names, and the table that it wrote."""
 
 import json
-import tarfile
 
 import pytest
 import release_facts
+from archives import unpack
 from commit_jobs import APPEND, planned, save_files
 from release_facts import AFTER, BEFORE, ENTRIES_OF_A_CHECKPOINT, TOKEN
 
@@ -18,9 +18,7 @@ NAMES = [pytest.param(json.loads((folder / "names.json").read_text()), id=folder
 @pytest.fixture(params=RELEASES, ids=lambda folder: folder.name)
 def table(request, tmp_path):
     """A copy of the table that a release wrote."""
-    with tarfile.open(request.param / "table.tar.gz") as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.3 has none
-        archive.extractall(tmp_path)
+    unpack(request.param / "table.tar.gz", tmp_path)
     return tmp_path / "table"
 
 

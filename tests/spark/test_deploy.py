@@ -28,6 +28,7 @@ import pyspark
 import pytest
 import quick_jvm
 import quick_spark
+from archives import unpack
 
 import spark_arrow_ipc
 
@@ -297,9 +298,7 @@ def test_a_way_that_the_document_gives_works(way, environments, tmp_path):
     """Reading and writing; found by Spark itself, unless the document says that it must be registered."""
     if "{packed}" in "".join(way.arguments):
         # Client mode: the driver's Python lies where spark-submit was called.
-        with tarfile.open(environments["packed"]) as archive:
-            archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)  # Python 3.11.3 has none
-            archive.extractall(tmp_path / "env")
+        unpack(environments["packed"], tmp_path / "env", "fully_trusted")
     found = submit_job(tmp_path, environments, way)
     (path,) = found.pop("path")
     python = found.pop("python")
