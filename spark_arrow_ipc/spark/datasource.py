@@ -81,7 +81,8 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
     """Arrow IPC files and streams as a source and sink of batches and streams."""
 
     _is_table = False
-    _is_inferred = False  # True after Spark has called `schema`
+    is_inferred = False
+    """True after Spark has called `schema`."""
 
     @short_errors
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -118,7 +119,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
             )
         tune_worker()
         # Spark pickles the source after this call, and creates the reader from the pickle.
-        self._is_inferred = True
+        self.is_inferred = True
         return inferred
 
     def streamReader(self, schema: s.StructType | PyArrowSchema) -> ArrowIpcStreamReader | RefusedStreamReader:  # noqa: N802 - Spark's name
@@ -136,7 +137,7 @@ class ArrowIpcDataSource(DataSource):  # type: ignore[misc]  # PySpark is not ty
         """Return the reader for a schema, inferred or given by ``.schema(...)``."""
         options = replace(read_options(self.options_of(READING)), may_be_empty=self._is_table)
         reader: ArrowIpcBatchReader | ArrowIpcBlockReader = reader_of(options)(_to_spark_schema(schema), options)
-        reader.is_inferred = self._is_inferred
+        reader.is_inferred = self.is_inferred
         if isinstance(schema, s.StructType):
             return reader
         from spark_arrow_ipc.spark.sail import SailReader

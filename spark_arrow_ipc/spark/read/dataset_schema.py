@@ -1,6 +1,6 @@
 """List the files of a read, find their partition columns, and infer the schema for Spark.
 
-The driver does so twice, in two processes: for a schema, and for the input partitions of that schema or the user's. Each
+The driver does so twice: for a schema, and for the input partitions of that schema or the user's. Each
 time it lists the paths once and reads the metadata of a file once. The columns of the files come first, then the
 partition columns (`hive.merge_fields`); the option `columns` chooses among both.
 """

@@ -12,7 +12,6 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
@@ -31,7 +30,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * Spark finds it by META-INF/services of the jar, and prefers it to the Python source. Spark creates one for each read, write
  * and load of a table, and the order of its calls says which: it infers a schema or a partitioning for reads and new tables.
  */
-public class Source extends PythonDataSourceV2 implements DataSourceRegister, CreatableRelationProvider {
+public class Source extends PickledSource implements DataSourceRegister, CreatableRelationProvider {
   static final String NAME = "arrowipc";
   /** The option of the write that `createRelation` starts: its table is written as one of V2. */
   static final String SECOND_WRITE = "arrowipc.secondwrite";

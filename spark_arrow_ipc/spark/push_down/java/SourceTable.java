@@ -128,7 +128,7 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
 
   synchronized PythonDataSourceV2 source(CaseInsensitiveStringMap options) {
     if (!sources.containsKey(options)) {
-      PythonDataSourceV2 source = new PythonDataSourceV2();
+      PythonDataSourceV2 source = new PickledSource();
       source.setShortName(Source.NAME);
       sources.put(options, source);
     }

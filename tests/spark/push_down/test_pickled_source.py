@@ -1,0 +1,59 @@
+"""Sources that the jar creates by a call: no process creates them, and the process that plans infers their schemas."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.serializers import CloudPickleSerializer
+
+from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.datasource import ArrowIpcDataSource
+from spark_arrow_ipc.spark.push_down import pickled_source
+
+CLASS = CloudPickleSerializer().dumps(ArrowIpcDataSource)
+
+
+@pytest.mark.parametrize(
+    ("create", "is_inferred"), [(pickled_source.create, False), (pickled_source.create_inferred, True)]
+)
+def test_a_call_creates_the_source_with_its_options(create, is_inferred):
+    source = create(CLASS, json.dumps({"path": "/data/ä b", "mergeSchema": "true"}))
+    assert (type(source), source.is_inferred) == (ArrowIpcDataSource, is_inferred)
+    assert (source.options["PATH"], source.options["mergeschema"]) == ("/data/ä b", "true")
+
+
+def test_a_jar_of_another_release_is_refused():
+    with pytest.raises(OptionError, match="write the jar anew"):
+        pickled_source.create(CLASS, json.dumps({"path": "/data", "arrowipc.release": "0.0.1 for Spark 4.1"}))
+
+
+def creators():
+    """Return the processes below this one that create Python sources."""
+    parents, named = {}, set()
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (directory / "cmdline").read_bytes()
+            parents[directory.name] = (directory / "stat").read_text().rsplit(")", 1)[1].split()[1]
+        except OSError:  # it has ended
+            continue
+        if b"create_data_source" in command:
+            named.add(directory.name)
+    return {name for name in named if str(os.getpid()) in ancestors(name, parents)}
+
+
+def ancestors(name, parents):
+    while name in parents:
+        name = parents[name]
+        yield name
+
+
+def test_no_process_creates_a_source(pushed, tmp_path):
+    spark, path = pushed, str(tmp_path / "t")
+    spark.range(3).selectExpr("id AS `ä``b`", "array(struct(id AS x)) AS l").write.format("arrowipc").save(path)
+    before = creators()
+    read = spark.read.format("arrowipc").load(path)
+    assert ["ä`b", "l"] == read.columns
+    for frame in (read, spark.read.format("arrowipc").schema("l array<struct<x bigint>>").load(path)):
+        assert [0, 1, 2] == sorted(row.l[0].x for row in frame.collect())
+    assert before == creators()
