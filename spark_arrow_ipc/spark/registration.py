@@ -39,6 +39,9 @@ from spark_arrow_ipc.spark.session_settings import (
 SETTING: Final = "spark.arrowipc.pushDown"
 """The setting of a session, or of its configuration, that turns push-down off by the value ``false``."""
 
+DAEMON: Final = "spark.python.daemon.module"
+"""Spark's setting of the module that forks Python workers."""
+
 _LOG: Final = logging.getLogger(__name__)
 _CANNOT_IMPORT = ("No module named", "ModuleNotFoundError", "ImportError", "cannot be imported here")
 """Parts of error messages of Spark's planner if a package or dependency is missing."""
@@ -73,6 +76,9 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
     also be named by its path, ``SELECT * FROM arrowipc.`/path` ``. Sets ``spark.sql.catalog.arrowipc`` and
     ``spark.sql.catalog.spark_catalog`` for that, unless the session has other catalogs by these names.
 
+    Sets ``spark.python.daemon.module`` in a local application that has no value of its own and whose Python is the driver's:
+    new Python workers are forks of a process that has imported what they need (`spark_arrow_ipc.spark.daemon`).
+
     Ctrl-C (a notebook's stop button) then ends the query that the main thread waits for, and no stream. It replaces PySpark's
     handler, after which a query goes on and commits (`spark_arrow_ipc.spark.interrupt`). Any other handler stays.
 
@@ -99,7 +105,9 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
     is_proved = not is_connect(spark) and _is_discovered(spark)
     # Also a class that Spark has discovered: only this one has the interpreter, files and environment of the context.
     spark.dataSource.register(ArrowIpcDataSource)
-    if not is_proved:
+    if is_proved:
+        _preload_workers(spark)
+    else:
         _check_import(spark)
     if stop_on_interrupt and not is_connect(spark):
         interrupt.stop_on_interrupt(spark)
@@ -126,6 +134,14 @@ def _is_discovered(spark: SparkSession) -> bool:
         return bool(CloudPickleSerializer().dumps(ArrowIpcDataSource) == function.command().unsafeArray())
     except Exception:  # noqa: BLE001 - an unknown Spark may raise anything
         return False
+
+
+def _preload_workers(spark: SparkSession) -> None:
+    """Let a local application fork its workers from the daemon of this package."""
+    application = spark.sparkContext._jsc.sc()
+    # Executors have started with their settings; a local application looks up this one whenever it needs a worker.
+    if application.isLocal() and not application.conf().contains(DAEMON):
+        application.conf().set(DAEMON, "spark_arrow_ipc.spark.daemon")
 
 
 def _check_import(spark: SparkSession) -> None:

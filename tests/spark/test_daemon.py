@@ -21,7 +21,12 @@ from pyspark.sql import SparkSession
 
 path, target, master, module = sys.argv[1:]
 builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.python.worker.reuse", "false")
-spark = (builder.config("spark.python.daemon.module", module) if module else builder).getOrCreate()
+if "." in module:
+    builder = builder.config("spark.python.daemon.module", module)
+spark = builder.getOrCreate()
+if module == "register":
+    import spark_arrow_ipc
+    spark_arrow_ipc.register(spark)
 
 def seen(batches):
     import os, sys
@@ -64,6 +69,12 @@ ANSWERS = {"draws": 2, "firsts": [1, 1, 1], "written": [2, 3], "division": True}
 @pytest.mark.exhaustive  # the tests' shared session has this daemon
 def test_workers_start_with_their_modules_and_give_the_same_answers(tmp_path):
     found = run(tmp_path, "local[2]", daemon.__name__)
+    assert found == {"known": [True, True], "threads": [1, 1]} | ANSWERS
+
+
+@pytest.mark.exhaustive
+def test_register_lets_workers_of_a_local_application_do_so(tmp_path):
+    found = run(tmp_path, "local[2]", "register")
     assert found == {"known": [True, True], "threads": [1, 1]} | ANSWERS
 
 
