@@ -19,7 +19,7 @@ class _ScanKeywords(TypedDict, total=False):
     metadataColumns: bool
     """Adds columns with the origin of each row."""
     maxPartitionBytes: int | str
-    """The most file bytes that one Spark task reads."""
+    """The most file bytes of a task, except for one larger batch."""
     maxBatchBytes: int | str
     """The most memory for one record batch, and for one row in Spark; more is [an error](limits.md)."""
     minPartitionNum: int
@@ -29,8 +29,8 @@ class _ScanKeywords(TypedDict, total=False):
     verifyChecksums: bool
     """Checks the bytes read against the checksums in footers; a difference is an error."""
     nanoseconds: Literal["floor", "error", "long"]
-    """Spark has microseconds: `floor` rounds down (a Date64 to its day), `error` refuses what would be rounded, `long`
-    returns the stored integer."""
+    """Spark has microseconds: `floor` rounds down (a Date64 to its day), `error` refuses to round, `long` returns the
+    integer (Date64 as `error`)."""
     times: Literal["noted", "interval", "time", "long"]
     """Reads a time of day as `time` (to compute with it, set `spark.sql.timeType.enabled`), as `interval` since
     midnight, or as `long`, the stored integer; `noted` reads columns that Spark wrote as TIME as `time`, others as
@@ -75,7 +75,7 @@ class _ScanKeywords(TypedDict, total=False):
     memoryMap: bool
     """Maps files into memory; truncating a file during the read crashes the worker."""
     storage: Mapping[str, str]
-    """Passed to [the object store](object_stores.md), as `storage.region`. Errors never show a value."""
+    """Passed to [the object store](object_stores.md), as `storage.region`. Errors show no secret."""
 
 
 class CountKeywords(_ScanKeywords, total=False):
@@ -173,7 +173,7 @@ class _FileKeywords(TypedDict, total=False):
     maxRecordsPerFile: int
     """The most rows in a file; by default, or with 0, any number."""
     maxFileBytes: int | str
-    """The most bytes in a file, which has at least one record batch. In an object store the default is 1g, the limit
+    """The most bytes in a file, which has at least one record batch. In an object store the default and limit are
     5,000,000,000."""
     dictionaryColumns: Literal["auto", "all", "none"] | list[str] | tuple[str, ...]
     """Columns that a table's first job writes as [dictionaries](writing.md#dictionaries): `auto` takes strings and
@@ -188,7 +188,7 @@ class _FileKeywords(TypedDict, total=False):
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
     """Columns that get [statistics](statistics.md) in the footer, for `where`. `auto` takes the first 64, up to 1 % of
-    the file or 1 MiB, whichever is more. Streams have none."""
+    the file or 1 MiB, whichever is more. `.arrows` files have none."""
     schemaCheck: Literal["merge", "exact", "none"]
     """The columns that an append or a dynamic overwrite [may have](writing.md#columns-and-types)."""
     caseSensitive: bool
@@ -209,7 +209,7 @@ class WriteStreamKeywords(_FileKeywords, total=False):
     vectors: Literal["array", "binary"]
     """`binary` writes a binary column whose metadata describes lists of numbers as lists."""
     storage: Mapping[str, str]
-    """Passed to [the object store](object_stores.md), as `storage.region`. Errors never show a value."""
+    """Passed to [the object store](object_stores.md), as `storage.region`. Errors show no secret."""
 
 
 class WriteKeywords(WriteStreamKeywords, total=False):
@@ -263,7 +263,7 @@ class CompactKeywords(TypedDict, total=False):
     memoryMap: bool
     """Maps files into memory; truncating a file during the read crashes the worker."""
     storage: Mapping[str, str]
-    """Passed to [the object store](object_stores.md), as `storage.region`. Errors never show a value."""
+    """Passed to [the object store](object_stores.md), as `storage.region`. Errors show no secret."""
     compression: Literal["none", "lz4", "zstd"]
     """The compression of buffers ([when `lz4` is better](writing.md#compression)). `ipcFormat=stream` defaults to
     `lz4`."""
@@ -276,13 +276,13 @@ class CompactKeywords(TypedDict, total=False):
     maxRecordsPerFile: int
     """The most rows in a file; by default, or with 0, any number."""
     maxFileBytes: int | str
-    """The most bytes in a file, which has at least one record batch. In an object store the default is 1g, the limit
+    """The most bytes in a file, which has at least one record batch. In an object store the default and limit are
     5,000,000,000."""
     metadata: Mapping[str, str]
     """`metadata.owner=me` adds owner=me to the metadata of each file. Spark passes the key in lower case."""
     statistics: Literal["auto", "none", "all"] | list[str] | tuple[str, ...]
     """Columns that get [statistics](statistics.md) in the footer, for `where`. `auto` takes the first 64, up to 1 % of
-    the file or 1 MiB, whichever is more. Streams have none."""
+    the file or 1 MiB, whichever is more. `.arrows` files have none."""
     caseSensitive: bool
     """Allows column names that differ only in case; Spark reads such columns only with
     `spark.sql.caseSensitive=true`."""

@@ -50,7 +50,7 @@ PATHS = (PATH.name, _PATHS.name)
 
 STORAGE = (
     "storage.*", "a string", "eu-central-1",
-    "Passed to [the object store](object_stores.md), as `storage.region`. Errors never show a value.",
+    "Passed to [the object store](object_stores.md), as `storage.region`. Errors show no secret.",
 )  # fmt: skip
 
 
@@ -82,7 +82,9 @@ class ReadOptions:
         applies=Use.BATCH | Use.HEADERS,
     )
     max_partition_bytes: int = d.byte_size(
-        "128m", "The most file bytes that one Spark task reads.", applies=Use.FILES | Use.COUNT | Use.CHANGE
+        "128m",
+        "The most file bytes of a task, except for one larger batch.",
+        applies=Use.FILES | Use.COUNT | Use.CHANGE,
     )
     max_batch_bytes: int = d.byte_size(
         "2g",
@@ -106,7 +108,7 @@ class ReadOptions:
     )
     nanoseconds: Nanoseconds = d.word(
         Nanoseconds.FLOOR,
-        "Spark has microseconds: `floor` rounds down (a Date64 to its day), `error` refuses what would be rounded, `long` returns the stored integer.",
+        "Spark has microseconds: `floor` rounds down (a Date64 to its day), `error` refuses to round, `long` returns the integer (Date64 as `error`).",
         applies=Use.READS | Use.COUNT | Use.CHANGE,
     )
     times: Times = d.word(

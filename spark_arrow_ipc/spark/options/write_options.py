@@ -70,8 +70,8 @@ class SparkWriteOptions:
     )
     max_file_bytes: int | None = d.optional_byte_size(
         "512m",
-        "The most bytes in a file, which has at least one record batch. In an object store the default is 1g, the "
-        "limit 5,000,000,000.",
+        "The most bytes in a file, which has at least one record batch. In an object store the default and "
+        "limit are 5,000,000,000.",
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     dictionary_columns: DictionaryColumns | tuple[ColumnPath, ...] = d.column_list_or(
@@ -107,7 +107,7 @@ class SparkWriteOptions:
     statistics: Statistics | tuple[ColumnPath, ...] = d.column_list_or(
         Statistics.AUTO,
         "id, at",
-        "Columns that get [statistics](statistics.md) in the footer, for `where`. `auto` takes the first 64, up to 1 % of the file or 1 MiB, whichever is more. Streams have none.",
+        "Columns that get [statistics](statistics.md) in the footer, for `where`. `auto` takes the first 64, up to 1 % of the file or 1 MiB, whichever is more. `.arrows` files have none.",
         applies=Use.WRITES | Use.COMPACTION | Use.CHANGE,
     )
     partition_overwrite_mode: PartitionOverwriteMode = d.word(
