@@ -1,6 +1,6 @@
 """Compare the answers of random SQL over this format, with push-down, to those over Parquet copies of the same rows.
 
-    python tests/programs/random_queries.py --queries 1000 [--seed 1]
+    python tests/programs/random_queries.py --queries 1000 [--seed 1] [--dictionaries all]
 
 The oracle is Parquet, read by Spark itself without generated code, and never a cached frame. Prints each difference
 with its SQL and settings, after each 250 queries and at the end the number of queries, of those that both refuse, and of
@@ -201,7 +201,7 @@ class Queries:
         ])  # fmt: skip
 
 
-def make_tables(spark, folder):
+def make_tables(spark, folder, dictionaries="none"):
     """Write both tables in both formats, of evolved schemas, and make views a1, a2, p1 and p2; a2 alone has partitions."""
     for number, seed in ((1, 3), (2, 500)):
         rows = spark.sql(f"SELECT {ROWS.format(seed)} FROM range(0, {600 // number}, 1, 2)")
@@ -213,6 +213,7 @@ def make_tables(spark, folder):
             writer = (
                 half.write.format("arrowipc").mode("append").option("statistics", "all").option("recordBatchRows", 20)
             )
+            writer = writer.option("dictionaryColumns", dictionaries)
             (writer.option("partitionBy", ",".join(partitioned)) if partitioned else writer).save(path)
             half.write.mode("append").parquet(f"{folder}/p{number}")
     for number in (1, 2):
@@ -278,6 +279,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queries", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--dictionaries", default="none", help="the option dictionaryColumns of the tables that are asked"
+    )
     chosen = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_long = chosen.queries >= MANY
@@ -294,7 +298,7 @@ def main():
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         assert push_down(spark)  # before views are made, which stay without it
-        make_tables(spark, folder)
+        make_tables(spark, folder, chosen.dictionaries)
         counts, differences = compare(spark, Queries(chosen.seed), chosen.queries)
     spark.stop()
     print(f"{counts}, {len(differences)} different, {time.monotonic() - begun:.0f} s")

@@ -183,6 +183,8 @@ class Conversion:
     convert: Callable[[Array, Mask], pa.Array]
     checks: bool = False  # whether `convert` uses `live`; if not, parents need not compute it
     refusal: Refusal = Refusal.UNKNOWN
+    # Returns a dictionary array of the expected type's values; None for other columns.
+    encode: Callable[[Array], pa.Array] | None = None
 
 
 ABSENT_FIELD: Final = t.Field("", t.null)

@@ -1,13 +1,11 @@
-"""Convert nested and encoded types: lists, structs, unions, dictionaries, ...
+"""Convert nested types and runs: lists, structs, unions, ...
 
 A nested conversion slices the children to the visible range, computes their live slots if a child checks values,
-converts them, and adds validity and offsets, shared if they fit. Encoded types convert the values once and gather them
-by index with pyarrow's `take`.
+converts them, and adds validity and offsets, shared if they fit. Runs are converted once and repeated.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -286,26 +284,6 @@ def union(field: t.Field, target: s.StructType, site: Site) -> Conversion:
     return Conversion(convert, any(not f.nullable for f in target.fields) or any(c.checks for c in children), refusal)
 
 
-def dictionary(field: t.Field, target: s.DataType, site: Site) -> Conversion:
-    """Compile the conversion of Dictionary, which gathers converted values by index."""
-    type_ = field.type
-    assert isinstance(type_, t.Dictionary)
-    values = site.compile(replace(field, type=type_.value), target, site.path, nullable=True)
-    memo = _LastDictionary(values, site)
-    index_type = bridge.type_to_pyarrow(type_.index)
-    # A mapped file may have changed since the decoder checked its indices.
-    checked = site.options.validation is Validation.FULL and not site.options.memory_map
-
-    def convert(array: Array, _live: Mask) -> pa.Array:
-        assert array.dictionary is not None
-        buffers = bridge.buffers_of(array)
-        indices = pa.Array.from_buffers(index_type, array.length, buffers, array.null_count, array.offset)
-        return _take(memo.convert(array.dictionary), indices, site.path, checked=checked)
-
-    # Values that no row has are converted too, so the extremes of the rows do not tell whether one is refused.
-    return Conversion(convert, refusal=Refusal.of_parts([values]))
-
-
 def run_ends(field: t.Field, target: s.DataType, site: Site) -> Conversion:
     """Compile the conversion of RunEndEncoded, which repeats converted values."""
     type_ = field.type
@@ -384,33 +362,3 @@ def _convert_selected(conversion: Conversion, child: Array, selected: Mask, pick
         return converted
     indices = np.where(selected, np.arange(len(selected)) if picks is None else picks, 0)
     return converted.take(bridge.numbers(indices.astype(np.int64), ~selected))
-
-
-def _take(values: pa.Array, indices: pa.Array, path: str, *, checked: bool) -> pa.Array:
-    """Gather values by index; bounds are checked unless the decoder has `checked` them."""
-    # Imported late: it takes long, and most tables do not need it.
-    from pyarrow import compute
-
-    try:
-        return compute.take(values, indices, boundscheck=not checked)
-    except (pa.ArrowIndexError, IndexError) as error:
-        raise InvalidBodyError(
-            expected=f"dictionary indices below {len(values):,}", found=str(error), field_path=path
-        ) from error
-
-
-class _LastDictionary:
-    """Caches one dictionary and its converted values, as most files have one dictionary for all batches."""
-
-    def __init__(self, conversion: Conversion, site: Site) -> None:
-        self._conversion = conversion
-        self._site = site
-        self._last: tuple[Array, pa.Array] | None = None
-
-    def convert(self, dictionary: Array) -> pa.Array:
-        """Return the converted values of a dictionary, cached if the last call had the same one."""
-        if self._last is None or self._last[0] is not dictionary:
-            self._site.dictionaries.hold(self, dictionary, self._site.path)
-            self._last = None  # frees the old values before the new ones are made
-            self._last = (dictionary, self._conversion.convert(dictionary, None))
-        return self._last[1]

@@ -42,7 +42,8 @@ from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.arrow.unseen import clear_unseen, tolerate_unseen
 from spark_arrow_ipc.errors import ArrowIpcError, InvalidBodyError, SchemaMismatchError
 from spark_arrow_ipc.ipc.constants import Validation
-from spark_arrow_ipc.spark.convert import binary_and_text, nested, primitive, tensors, variants
+from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.convert import binary_and_text, dictionaries, nested, primitive, tensors, variants
 from spark_arrow_ipc.spark.convert.conversion import (
     ABSENT_FIELD,
     Bound,
@@ -153,8 +154,10 @@ def _convert_column(column: Array, conversion: Conversion) -> pa.Array:
     return conversion.convert(column, None)
 
 
-def compile_converter(arrow_schema: Schema, spark_schema: s.StructType, options: ReadOptions) -> BatchConverter:
-    """Compile the plan that converts batches of `arrow_schema` to `spark_schema`."""
+def compile_converter(
+    arrow_schema: Schema, spark_schema: s.StructType, options: ReadOptions, *, expands: bool = True
+) -> BatchConverter:
+    """Compile the plan that converts batches of `arrow_schema` to `spark_schema`, whose dictionaries the caller may expand."""
     expected = pyarrow_schema(spark_schema)
     absent = len(arrow_schema) if options.fills_missing else None
     positions = find_columns(arrow_schema.names, spark_schema.names, absent=absent)
@@ -165,6 +168,14 @@ def compile_converter(arrow_schema: Schema, spark_schema: s.StructType, options:
         for i, requested in zip(positions, spark_schema.fields, strict=True)
     )
     types = [fields[i].type for i in positions]
+    if not expands:
+        conversions = tuple(map(_encoding, conversions))
+        for i, (type_, conversion) in enumerate(zip(types, conversions, strict=True)):
+            if conversion.encode is not None:
+                assert isinstance(type_, t.Dictionary)
+                column = expected.field(i)
+                encoded = pa.dictionary(bridge.type_to_pyarrow(type_.index), column.type)
+                expected = expected.set(i, column.with_type(encoded))
     return BatchConverter(
         expected,
         tuple(positions),
@@ -174,6 +185,11 @@ def compile_converter(arrow_schema: Schema, spark_schema: s.StructType, options:
         options.validation is Validation.FULL,
         compile_bound(types),
     )
+
+
+def _encoding(conversion: Conversion) -> Conversion:
+    encode = conversion.encode
+    return conversion if encode is None else replace(conversion, convert=lambda array, _live: encode(array))
 
 
 def refusal_of(field: t.Field, requested: s.StructField, options: ReadOptions) -> Refusal:
@@ -360,7 +376,7 @@ NESTED: Mapping[type[t.DataType], Nested] = {
     t.Map: Nested(s.MapType, nested.map_of),
     t.SparseUnion: Nested(s.StructType, nested.union),
     t.DenseUnion: Nested(s.StructType, nested.union),
-    t.Dictionary: Nested(None, nested.dictionary),
+    t.Dictionary: Nested(None, dictionaries.dictionary),
     t.RunEndEncoded: Nested(None, nested.run_ends),
 }
 """By Arrow type class: types that compare and widen by their children. A test proves both tables total."""

@@ -23,6 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.convert import expand, expanded_type
+from spark_arrow_ipc.spark.convert.dictionaries import is_same
 from spark_arrow_ipc.spark.functions.key_runs import merge_runs
 
 _MOST_TOGETHER_ROWS: Final = 1 << 19
@@ -145,7 +147,7 @@ class PartialAggregates:
                 rows + batch.num_rows > most_rows
                 or nbytes + size > _MOST_TOGETHER_NBYTES
                 or len(waiting) == _MOST_TOGETHER
-                or inputs.table.schema != waiting[0].table.schema
+                or not inputs.can_join(waiting[0])
                 or inputs.exceeds(sums)
             ):
                 yield _Inputs.join(waiting, bounds)
@@ -203,21 +205,25 @@ class _Inputs:
     # For each input, as in `_Input`.
     bounds: list[int]
     limits: list[int]
+    # For each key: the values whose indices are in `table`, or None.
+    dictionaries: tuple[pa.Array | None, ...]
 
     @classmethod
     def of(cls, plan: PartialAggregates, batch: pa.RecordBatch) -> _Inputs:
         keys = [batch.column(i) for i in plan.keys]
+        indices = [key.indices if pa.types.is_dictionary(key.type) else key for key in keys]
         arrays = [_INPUTS[part.function](batch, part) for part in plan.parts]
         return cls(
             pa.Table.from_arrays(
-                [*map(_comparable, keys), *(each.values for each in arrays)],
+                [*map(_comparable, indices), *(each.values for each in arrays)],
                 [*(f"k{i}" for i in range(len(keys))), *(f"a{i}" for i in range(len(arrays)))],
             ),
             len(keys),
             tuple(each.function for each in arrays),
-            (*(key.type for key in keys), *(each.type for each in arrays)),
+            (*(expanded_type(key.type) for key in keys), *(each.type for each in arrays)),
             [each.bound for each in arrays],
             [each.limit for each in arrays],
+            tuple(_comparable(key.dictionary) if pa.types.is_dictionary(key.type) else None for key in keys),
         )
 
     @classmethod
@@ -225,17 +231,34 @@ class _Inputs:
         """Concatenate inputs without copying; `bounds` are for their sum."""
         return replace(many[0], table=pa.concat_tables([inputs.table for inputs in many]), bounds=bounds)
 
+    def can_join(self, other: _Inputs) -> bool:
+        """Return True if equal keys of both have equal values in `table`."""
+        pairs = zip(self.dictionaries, other.dictionaries, strict=True)
+        return self.table.schema == other.table.schema and all(
+            one is other or (one is not None and other is not None and is_same(one, other)) for one, other in pairs
+        )
+
+    def _expand(self, table: pa.Table) -> pa.Table:
+        """Return rows with the values of their keys."""
+        for i, values in enumerate(self.dictionaries):
+            if values is not None:
+                table = table.set_column(i, table.column_names[i], pc.take(values, table.column(i), boundscheck=False))
+        return table
+
     def exceeds(self, bounds: list[int]) -> bool:
         """Return True if a sum may be more than its type holds."""
         return any(bound > limit for bound, limit in zip(bounds, self.limits, strict=True))
 
     def merge_runs(self) -> pa.Table:
         """Return one row for neighbours with equal keys, unless a sum may be more than its type holds."""
+        return self._expand(self._merge_runs())
+
+    def _merge_runs(self) -> pa.Table:
         return self.table if self.exceeds(self.bounds) else merge_runs(self.table, self.num_keys, self.functions)
 
     def reduce(self) -> pa.Table:
         """Return one row for each group."""
-        table = _reduce(self.merge_runs(), self.num_keys, list(self.functions))
+        table = self._expand(_reduce(self._merge_runs(), self.num_keys, list(self.functions)))
         # Sums of 64 bits are exact for the rows of one call, but may overflow when they are merged.
         columns = [
             column.cast(_wide(type_)) if pa.types.is_decimal(type_) and not pa.types.is_decimal(column.type) else column
@@ -272,13 +295,17 @@ def _reduce(table: pa.Table, num_keys: int, functions: list[str]) -> pa.Table:
     )
 
 
+def _column(batch: pa.RecordBatch, part: Part) -> pa.Array:
+    return expand(batch.column(part.column))
+
+
 def _extreme(batch: pa.RecordBatch, part: Part) -> _Input:
-    column = batch.column(part.column)
+    column = _column(batch, part)
     return _Input(_comparable(column), part.function, column.type)
 
 
 def _sum(batch: pa.RecordBatch, part: Part) -> _Input:
-    column = batch.column(part.column)
+    column = _column(batch, part)
     to = part.sum_type
     if pa.types.is_decimal(column.type):
         precision = min(column.type.precision + 10, _DIGITS) if to is None else to.precision
@@ -307,7 +334,7 @@ _INPUTS: Final[Mapping[str, Callable[[pa.RecordBatch, Part], _Input]]] = {
     "count_all": lambda batch, _part: _Input(
         pa.repeat(bridge.scalar(1, pa.int64()), batch.num_rows), "sum", pa.int64()
     ),
-    "count": lambda batch, part: _Input(batch.column(part.column).is_valid().cast(pa.int8()), "sum", pa.int64()),
+    "count": lambda batch, part: _Input(_column(batch, part).is_valid().cast(pa.int8()), "sum", pa.int64()),
     "min": _extreme,
     "max": _extreme,
     "sum": _sum,

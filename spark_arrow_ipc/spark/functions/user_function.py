@@ -24,7 +24,7 @@ from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.errors import ArrowIpcError, FunctionError, SchemaMismatchError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.convert import BatchConverter, compile_converter
+from spark_arrow_ipc.spark.convert import BatchConverter, compile_converter, expand, expanded_type
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.options.values import MissingColumns, Nanoseconds
 
@@ -217,14 +217,14 @@ def _describe(result: object) -> str:
 # has the session's zone here too. The zone is part of the type, so no value is copied. (pyarrow's cast refuses a null
 # struct with a null in a field that is NOT NULL, as variants have.)
 def in_zone(batches: Iterable[pa.RecordBatch], zone: str) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with `zone` as the zone of all timestamps that have one."""
+    """Yield the batches with `zone` as the zone of all timestamps that have one; dictionaries of these are expanded."""
     was: Any = None
     target: Any = None
     changed: list[int] = []
     for batch in batches:
         if was is None or not batch.schema.equals(was, check_metadata=True):
             was = batch.schema
-            target = pa.schema([field.with_type(_label_zone(field.type, zone)) for field in was], was.metadata)
+            target = pa.schema([field.with_type(_type_in_zone(field.type, zone)) for field in was], was.metadata)
             changed = [i for i, field in enumerate(was) if target.field(i).type != field.type]
         if not changed:
             yield batch
@@ -232,13 +232,19 @@ def in_zone(batches: Iterable[pa.RecordBatch], zone: str) -> Iterator[pa.RecordB
         columns = batch.columns
         for i in changed:
             type_ = bridge.type_from_pyarrow(target.field(i).type)
-            columns[i] = bridge.to_pyarrow(_retype(bridge.from_pyarrow(columns[i]), type_))
+            columns[i] = bridge.to_pyarrow(_retype(bridge.from_pyarrow(expand(columns[i])), type_))
         yield pa.RecordBatch.from_arrays(columns, schema=target)
 
 
 def _retype(array: Array, type_: t.DataType) -> Array:
     children = tuple(_retype(child, field.type) for child, field in zip(array.children, type_.children, strict=True))
     return replace(array, type=type_, children=children)
+
+
+def _type_in_zone(type_: pa.DataType, zone: str) -> pa.DataType:
+    plain = expanded_type(type_)
+    labelled = _label_zone(plain, zone)
+    return type_ if labelled == plain else labelled
 
 
 def _label_zone(type_: pa.DataType, zone: str) -> pa.DataType:

@@ -18,7 +18,7 @@ from pyspark.sql import types as s
 from spark_arrow_ipc.bounded_json import parse_json
 from spark_arrow_ipc.errors import OptionError
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.convert import pyarrow_schema
+from spark_arrow_ipc.spark.convert import expand, pyarrow_schema
 from spark_arrow_ipc.spark.functions.block_answers import BlockAnswers
 from spark_arrow_ipc.spark.functions.partial_aggregates import Part, PartialAggregates, greatest, relabel
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
@@ -99,7 +99,7 @@ def _compute(node: Mapping[str, Any], batch: PyArrowBatch, type_: pa.DataType) -
 
 def _evaluate(node: Mapping[str, Any], batch: PyArrowBatch) -> _Value:
     if "column" in node:
-        column = batch.column(batch.schema.get_field_index(node["column"][0]))
+        column = expand(batch.column(batch.schema.get_field_index(node["column"][0])))
         return _narrow(column, greatest(column, column.type.scale))
     if "type" in node:
         value = int(node["value"])

@@ -21,7 +21,7 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import PLANNED_ONCE, ScannedFile, ScanOptions, SelectBlocks, scan
 from spark_arrow_ipc.errors import SchemaMismatchError, error_context
 from spark_arrow_ipc.spark.bridge import PyArrowBatch
-from spark_arrow_ipc.spark.convert import BatchConverter, compile_converter, pyarrow_schema
+from spark_arrow_ipc.spark.convert import BatchConverter, compile_converter, expand, pyarrow_schema
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.process import short_errors, tune_worker
 from spark_arrow_ipc.spark.read.columns import (
@@ -53,8 +53,10 @@ def compile_output(
     added: Sequence[str],
     converted: pa.Schema,
     selection: RowSelection | None,
+    *,
+    expands: bool = True,
 ) -> Output:
-    """Compile the final step: filter rows, add metadata columns, reorder columns."""
+    """Compile the final step: filter rows, add metadata columns, reorder columns, and expand dictionaries if `expands`."""
     if not added and selection is None:
         return lambda batch, _rows: batch
     expected = pyarrow_schema(schema)
@@ -70,6 +72,9 @@ def compile_output(
         wide = pa.schema([*wide, *list(converted)[len(data_columns) :], *pyarrow_schema(metadata_schema(hidden))])
         row_filter = selection.row_filter(wide, len(data_columns), added)
     in_order = order == list(range(len(order)))
+    has_dictionaries = any(pa.types.is_dictionary(field.type) for field in converted)
+    if has_dictionaries and not expands:
+        expected = pa.schema([wide.field(i) for i in order])
 
     def finish(batch: PyArrowBatch, rows: RowsOf) -> PyArrowBatch | None:
         if makers:
@@ -82,9 +87,12 @@ def compile_output(
             if filtered is None:
                 return None
             batch = filtered
-        if in_order:
+        if in_order and not (has_dictionaries and expands):
             return batch
-        return pa.RecordBatch.from_arrays([batch.column(i) for i in order], schema=expected)
+        columns = [batch.column(i) for i in order]
+        return pa.RecordBatch.from_arrays(
+            [expand(column) for column in columns] if expands else columns, schema=expected
+        )
 
     return finish
 
@@ -234,7 +242,10 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
     def read(
         self, partition: InputPartition | None, *, answers: Answers | None = None
     ) -> Generator[PyArrowBatch, None, None]:
-        """Yield the batches of one input partition in Spark's Arrow schema; memory: a record batch and its converted copy."""
+        """Yield the batches of one input partition in Spark's Arrow schema; memory: a record batch and its converted copy.
+
+        With `answers`, for an aggregate, dictionary columns stay dictionaries.
+        """
         # Spark converts an empty list of partitions to one partition that is None.
         if isinstance(partition, ArrowIpcInputPartition):
             tune_worker()
@@ -272,7 +283,7 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             answer = partial(answer_by_logs, answers.answer_files, answers.columns, options)
             left = answer(roots=partition.tables, ranges=partition.ranges, fields=fields)
             partition = replace(partition, ranges=left)
-        compiled = self._compiling(needed, selection)
+        compiled = self._compiling(needed, selection, keeps_dictionaries=answers is not None)
         with closing(self._scan(partition, columns, chosen)) as files:
             for file in files:
                 yield from self._rows(file, compiled, selection, partition.newest)
@@ -304,7 +315,9 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             ),
         )
 
-    def _compiling(self, needed: s.StructType, selection: RowSelection | None) -> Callable[[Schema], Compiled]:
+    def _compiling(
+        self, needed: s.StructType, selection: RowSelection | None, *, keeps_dictionaries: bool
+    ) -> Callable[[Schema], Compiled]:
         """Return a function that compiles the conversion of a file's batches, once for successive files of one schema."""
         last: tuple[Schema, Compiled] | None = None
 
@@ -312,8 +325,10 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             nonlocal last
             if last is not None and last[0] == schema:
                 return last[1]
-            plan = compile_converter(schema, needed, self._options)
-            result = plan, compile_output(self._schema, self._data_columns, self._added, plan.schema, selection)
+            late = keeps_dictionaries or selection is not None
+            plan = compile_converter(schema, needed, self._options, expands=not late)
+            columns = self._schema, self._data_columns, self._added, plan.schema
+            result = plan, compile_output(*columns, selection, expands=not keeps_dictionaries)
             # The conversion of a dictionary has a budget of bytes for one file.
             has_dictionary = any(isinstance(field.type, Dictionary) for _, field in walk_fields(schema.fields))
             last = None if has_dictionary else (schema, result)

@@ -6,7 +6,8 @@ How it works
    of pyarrow's kernels: a few calls for a batch, and no Python for a value.
 2. A mask is three-valued as in SQL (null is unknown), and rows stay if their mask is true.
 3. In Spark NaN is greater than all other numbers, and pyarrow follows IEEE: a range without an upper bound includes NaN.
-4. A hint is a predicate by which Spark filters again. It is evaluated only while it drops many rows.
+4. A dictionary column's predicate is evaluated once for each value, and its rows get their truth by index.
+5. A hint is a predicate by which Spark filters again. It is evaluated only while it drops many rows.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ from spark_arrow_ipc.dataset.predicate.coercion import NotCompared
 from spark_arrow_ipc.dataset.predicate.expressions import WHERE, Operator, Raw
 from spark_arrow_ipc.errors import OptionError, error_context
 from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.convert import expand, expanded_type
+from spark_arrow_ipc.spark.convert.dictionaries import by_values
 from spark_arrow_ipc.spark.read.column_functions import COLUMN_FUNCTIONS, cast_column
 from spark_arrow_ipc.spark.read.key_map import key_map
 from spark_arrow_ipc.spark.types.field_metadata import declares_char
@@ -165,20 +168,26 @@ class Source:
 
 
 def _compile(bound: BoundPredicate, source: Source) -> Mask:
-    return _COMPILE[type(bound)](bound, source)
+    mask = _COMPILE[type(bound)](bound, source)
+    if isinstance(bound, IsNull | Range | OneOf | Like) and len(bound.column.path) == 1:
+        position = source.positions[bound.column.path[0]]
+        if pa.types.is_dictionary(source.schema.field(position).type):
+            return by_values(mask, position)
+    return mask
 
 
 def _compile_column(column: BoundColumn, source: Source) -> tuple[Callable[[pa.RecordBatch], pa.Array], pa.DataType]:
     """Return a callback that gets a column of a batch, and the type of the column."""
     position = source.positions[column.path[0]]
-    type_ = source.schema.field(position).type
+    type_ = expanded_type(source.schema.field(position).type)
     below: list[int] = []
     for name in column.path[1:]:
         below.append([field.name for field in type_].index(name))
         type_ = type_[below[-1]].type
 
     def get(batch: pa.RecordBatch) -> pa.Array:
-        return pc.struct_field(batch.column(position), below) if below else batch.column(position)
+        array = expand(batch.column(position))
+        return pc.struct_field(array, below) if below else array
 
     if column.function is None:
         return get, type_

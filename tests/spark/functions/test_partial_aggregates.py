@@ -83,6 +83,43 @@ def test_keys_and_types_come_back():
     assert [(4, 4, "a"), (2, 0, None)] == [(r["a0"], r["a1"], r["a2"]) for r in made.to_pylist()]
 
 
+def merged(found):
+    """Return partial rows as one for each key, as Spark merges them: sums and counts add up, nulls are one key."""
+    totals = {}
+    for row in found:
+        total = totals.setdefault((row["k0"], row["k1"]), [0, None, None])
+        total[0] += row["a0"]
+        for i, function in ((1, max), (2, lambda a, b: a + b)):
+            value = row[f"a{i}"]
+            total[i] = value if total[i] is None else total[i] if value is None else function(total[i], value)
+    return totals
+
+
+@pytest.mark.parametrize("repeats", [1, 2000])
+def test_keys_in_dictionaries_are_those_of_values(repeats):
+    """With nulls as indices and as values, with equal values, and with another dictionary in the middle of the batches."""
+    words, more = pa.array(["x", None, "y", "x"]), pa.array(["y", "z"])
+    steps = pa.array([1, 2], pa.duration("us"))
+
+    def encoded(values, *indices):
+        return pa.DictionaryArray.from_arrays(pa.array(list(indices) * repeats, pa.int8()), values)
+
+    def numbers(*values):
+        return pa.array(list(values) * repeats)
+
+    given = [
+        batch(encoded(words, 0, 1, 2, 3, None), encoded(steps, 0, 0, 1, 0, 1), numbers(1, 2, 3, 4, 5)),
+        batch(encoded(words, 3, 3, 3, 0, 0), encoded(steps, 0, 0, 0, 0, None), numbers(1, 2, 3, 4, None)),
+        batch(encoded(more, 0, 1, 0, None, 1), encoded(steps, 1, 1, 1, 1, 0), numbers(6, 7, 8, 9, 10)),
+    ]
+    plain = [batch(*(c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in b.columns)) for b in given]
+    parts = [Part("count_all", None), Part("max", 0), Part("sum", 2)]
+    answers = [rows((0, 1), parts, *many) for many in (given, plain)]
+    assert merged(answers[1]) == merged(answers[0])
+    (types,) = {tuple(made.schema.types) for made in PartialAggregates((0, 1), tuple(parts))(iter(given))}
+    assert (pa.string(), pa.duration("us"), pa.int64(), pa.string()) == types[:4]
+
+
 def test_no_batches_and_empty_ones_give_no_rows():
     assert [] == rows((), [Part("count_all", None)])
     assert [] == rows((), [Part("count_all", None)], batch(pa.array([], pa.int64())))

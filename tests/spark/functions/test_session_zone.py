@@ -39,6 +39,13 @@ def test_the_zone_is_in_the_type(array, type_):
     assert array.to_pylist() == made["a"].to_pylist()
 
 
+def test_dictionaries_of_instants_are_expanded_and_others_stay():
+    encoded = pa.record_batch({"t": INSTANTS.dictionary_encode(), "s": pa.array(["a"] * 3).dictionary_encode()})
+    (made,) = in_zone([encoded], "Asia/Tokyo")
+    assert (TOKYO, encoded.schema.field("s").type) == tuple(made.schema.types)
+    assert encoded.to_pylist() == made.to_pylist()
+
+
 def test_batches_without_such_columns_are_the_same_objects():
     batches = [pa.record_batch({"a": [1]}), pa.record_batch({"b": ["x"]})]
     assert all(given is made for given, made in zip(batches, in_zone(batches, "Asia/Tokyo"), strict=True))

@@ -185,7 +185,9 @@ def test_conversions_are_compiled_once_for_files_that_follow_with_one_schema(tmp
         write(tmp_path / f"{i}.arrow", pa.table(columns))
     compiled = []
     monkeypatch.setattr(
-        reader_module, "compile_converter", lambda *given: compiled.append(given) or compile_converter(*given)
+        reader_module,
+        "compile_converter",
+        lambda *given, **late: compiled.append(given) or compile_converter(*given, **late),
     )
     asked = s.StructType([s.StructField(column, s.LongType()) for column in sorted(files[0])])
     one_task = {"minPartitionNum": "1"} | ({} if where is None else {"where": where})

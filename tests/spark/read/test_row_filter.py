@@ -4,6 +4,7 @@ import math
 from typing import get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import types as s
 
@@ -66,6 +67,58 @@ def test_rows_are_kept_as_in_sql(batch, predicate, rows):
     assert repr(expected.to_pylist()) == repr([] if kept is None else kept.to_pylist())
 
 
+def in_dictionaries(array, form):
+    """Return an array as a dictionary array: of its values, of more than its values, or of one value for each row."""
+    if form == "distinct":
+        return array.dictionary_encode()
+    more = [array, pa.nulls(1, array.type), array]
+    values = pa.concat_arrays(more if form == "repeated" else [array])
+    # The last of equal values, and nulls as indices and as values.
+    indices = [len(values) - len(array) + i if i % 2 or array[i].is_valid else None for i in range(len(array))]
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int8()), values)
+
+
+@pytest.mark.parametrize("form", ["distinct", "repeated", "a value a row"])
+@pytest.mark.parametrize(("batch", "predicate", "rows"), KEPT, ids=[case[1] for case in KEPT])
+def test_rows_of_dictionaries_are_kept_as_others(batch, predicate, rows, form):
+    encoded = pa.record_batch([in_dictionaries(column, form) for column in batch.columns], batch.schema.names)
+    row_filter = compiled(predicate, batch, encoded.schema)
+    expected = repr(batch.take(pa.array(rows, pa.int64())).to_pylist())
+    # Slices share a dictionary; the next batch has another.
+    for each in (encoded, encoded.slice(1), encoded):
+        kept = row_filter.filter(each)
+        if each is encoded:
+            assert expected == repr([] if kept is None else kept.to_pylist())
+    last = batch.slice(len(batch) - 1)
+    other = pa.record_batch([in_dictionaries(column, form) for column in last.columns], batch.schema.names)
+    kept = row_filter.filter(other)
+    assert (len(batch) - 1 in rows) == (kept is not None)
+
+
+def test_a_predicate_is_evaluated_once_for_each_value(monkeypatch):
+    lengths = []
+    starts_with = pc.starts_with
+    monkeypatch.setattr(
+        pc, "starts_with", lambda array, prefix: lengths.append(len(array)) or starts_with(array, prefix)
+    )
+    batch = pa.record_batch({"s": pa.array(["ab", "b"] * 50).dictionary_encode()})
+    row_filter = compiled("s LIKE 'a%'", pa.record_batch({"s": ["ab"]}), batch.schema)
+    assert [50, 25] == [row_filter.filter(each).num_rows for each in (batch, batch.slice(50))]
+    assert lengths == [3]  # both values and null
+
+
+def test_a_value_that_a_function_refuses_matters_only_in_rows():
+    values = pa.array(["ab", "ä"])
+    batch, other = (
+        pa.record_batch({"s": pa.DictionaryArray.from_arrays(pa.array(indices, pa.int8()), values)})
+        for indices in ([0, 0], [0, 1])
+    )
+    row_filter = compiled("upper(s) = 'AB'", pa.record_batch({"s": values}), batch.schema)
+    assert 2 == row_filter.filter(batch).num_rows
+    with pytest.raises(OptionError, match="upper"):
+        row_filter.filter(other)
+
+
 def test_types_that_nothing_compares_with():
     schema = s.StructType(
         [
@@ -82,10 +135,9 @@ def test_types_that_nothing_compares_with():
     assert bind(parse("c IS NULL AND v IS NOT NULL AND g IS NULL"), fields)
 
 
-def compiled(predicate, batch, **options):
-    return compile_filter(
-        bind(parse(predicate), bridge.schema_from_pyarrow(batch.schema).fields), batch.schema, **options
-    )
+def compiled(predicate, batch, schema=None, **options):
+    bound = bind(parse(predicate), bridge.schema_from_pyarrow(batch.schema).fields)
+    return compile_filter(bound, schema or batch.schema, **options)
 
 
 def test_nothing_is_copied_where_all_rows_match():
