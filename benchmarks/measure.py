@@ -43,6 +43,7 @@ _MOST_QUIET_LOOKS = 50
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _KINDS = ("worker", "planner")
+_DAEMONS = frozenset({b"pyspark.daemon", b"spark_arrow_ipc.spark.daemon"})
 _WORKER_MODULE = "pyspark.worker"
 _PROC = Path("/proc")
 _USER_TICKS, _SYSTEM_TICKS, _START = 11, 12, 19
@@ -192,7 +193,7 @@ class SparkProcesses:
                 # Its last argument is the module that its forks run.
                 with suppress(OSError):
                     arguments = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
-                    if b"pyspark.daemon" in arguments:
+                    if not _DAEMONS.isdisjoint(arguments):
                         self._daemons[pid] = "worker" if _WORKER_MODULE.encode() in arguments else "planner"
 
     def _see(self, pid: int, kind: str) -> None:

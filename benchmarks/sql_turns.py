@@ -146,13 +146,13 @@ def report(costs: Mapping[Any, Mapping[str, Sequence[Cost]]], contenders: Sequen
     """Print CPU seconds of each query, least and median, and the ratios of the first contender to the last."""
     print("CPU seconds of all processes, least (median); the ratio of the first to the last, by the least")
     print("  ".join(["query".ljust(10), *(who.rjust(16) for who in contenders), "ratio"]))
-    ratios = {}
-    for name, by_contender in costs.items():
-        least = {who: min(cost.cpu for cost in by_contender[who]) for who in contenders}
-        ratios[name] = least[contenders[0]] / least[contenders[-1]]
-        shown = (f"{least[who]:8.2f} ({median(cost.cpu for cost in by_contender[who]):5.2f})" for who in contenders)
+    least = {name: {who: min(cost.cpu for cost in by[who]) for who in contenders} for name, by in costs.items()}
+    ratios = {name: by[contenders[0]] / by[contenders[-1]] for name, by in least.items()}
+    for name in sorted(ratios, key=lambda name: -ratios[name]):  # losses first
+        by = costs[name]
+        shown = (f"{least[name][who]:8.2f} ({median(cost.cpu for cost in by[who]):5.2f})" for who in contenders)
         print("  ".join([str(name).ljust(10), *shown, f"{ratios[name]:5.2f}"]))
-    total = {who: sum(min(cost.cpu for cost in by[who]) for by in costs.values()) for who in contenders}
+    total = {who: sum(by[who] for by in least.values()) for who in contenders}
     wall = {who: sum(min(cost.wall for cost in by[who]) for by in costs.values()) for who in contenders}
     mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
     worst = max(ratios, key=lambda name: ratios[name])

@@ -15,11 +15,14 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the benchmarks read Linux' /proc"),
 ]
 ROOT = Path(__file__).parents[2]
-NO_GENERATOR = pytest.mark.skipif(shutil.which("tpchgen-cli") is None, reason="tpchgen-cli is not on PATH")
+GENERATOR = shutil.which("tpcgen-cli")
+NO_GENERATOR = pytest.mark.skipif(GENERATOR is None, reason="tpcgen-cli is not on PATH")
+TOOLS = ["--tools", str(Path(GENERATOR or "").parent), "--scale", "0.01"]
 PROGRAMS = [
     pytest.param("groupby.py", ["--rows", "5000", "--files", "2", "--queries", "q1", "q3", "q7", "count"], 4, id="groupby"),
     pytest.param("groupby.py", ["--rows", "50", "--files", "1", "--links", "3", "--queries", "count", "extremes"], 2, id="links"),
-    pytest.param("tpch.py", ["--scale", "0.01", "--queries", "1", "6"], 2, id="tpch", marks=NO_GENERATOR),
+    pytest.param("tpc.py", ["h", *TOOLS, "--queries", "1", "6"], 2, id="tpch", marks=NO_GENERATOR),
+    pytest.param("tpc.py", ["ds", *TOOLS, "--queries", "3", "96"], 2, id="tpcds", marks=NO_GENERATOR),
 ]  # fmt: skip
 
 
