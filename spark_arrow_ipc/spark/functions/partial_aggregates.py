@@ -139,7 +139,10 @@ class PartialAggregates:
                 continue
             inputs = _Inputs.of(self, batch)
             # A key may keep the memory of all columns, because the columns of a batch may share it.
-            size = max(batch.nbytes, _VALUE_NBYTES * batch.num_rows * inputs.table.num_columns)
+            size = (
+                max(batch.nbytes, _VALUE_NBYTES * batch.num_rows * inputs.table.num_columns)
+                + inputs.most_added_nbytes()
+            )
             sums = _add_bounds(bounds, inputs.bounds)
             # Asked for each batch: the answer changes as inputs are grouped.
             most_rows = _MOST_TOGETHER_ROWS if pays() else _LEAST_MERGED_ROWS
@@ -237,6 +240,10 @@ class _Inputs:
         return self.table.schema == other.table.schema and all(
             one is other or (one is not None and other is not None and is_same(one, other)) for one, other in pairs
         )
+
+    def most_added_nbytes(self) -> int:
+        """Return the most bytes by which `_expand` makes the table larger."""
+        return self.table.num_rows * sum(_longest(values) for values in self.dictionaries if values is not None)
 
     def _expand(self, table: pa.Table) -> pa.Table:
         """Return rows with the values of their keys."""
@@ -355,6 +362,13 @@ def _comparable(column: pa.Array) -> pa.Array:
     """Return a column that pyarrow can group and compare."""
     # pyarrow can do neither with durations, so they become numbers.
     return column.view(pa.int64()) if pa.types.is_duration(column.type) else column
+
+
+def _longest(values: pa.Array) -> int:
+    """Return at least the bytes of the longest value."""
+    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+        return int(pc.max(pc.binary_length(values)).as_py() or 0)
+    return int(-(-values.type.bit_width // 8)) if pa.types.is_primitive(values.type) else int(values.nbytes)
 
 
 def _wide(type_: pa.DataType) -> pa.DataType:

@@ -120,6 +120,24 @@ def test_keys_in_dictionaries_are_those_of_values(repeats):
     assert (pa.string(), pa.duration("us"), pa.int64(), pa.string()) == types[:4]
 
 
+@pytest.mark.parametrize(
+    ("values", "groupings"),
+    [
+        (pa.array(["x" * 2**20, "y"]), 6),
+        (pa.array(["x", "y"]), 1),
+        (pa.array([1, 2]), 1),
+        (pa.array([decimal.Decimal(1), None]), 1),
+        (pa.nulls(2), 1),
+    ],
+    ids=["long", "short", "numbers", "decimals", "nulls"],
+)
+def test_long_values_of_dictionaries_are_few_together(values, groupings, grouped_rows):
+    keys = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 40, pa.int8()), values)
+    made = rows((0,), [Part("count_all", None)], *[batch(keys)] * 6)
+    assert groupings == len(grouped_rows)
+    assert 480 == sum(row["a0"] for row in made)
+
+
 def test_no_batches_and_empty_ones_give_no_rows():
     assert [] == rows((), [Part("count_all", None)])
     assert [] == rows((), [Part("count_all", None)], batch(pa.array([], pa.int64())))
