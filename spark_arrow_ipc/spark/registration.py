@@ -77,7 +77,8 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
     ``spark.sql.catalog.spark_catalog`` for that, unless the session has other catalogs by these names.
 
     Sets ``spark.python.daemon.module`` in a local application that has no value of its own and whose Python is the driver's:
-    new Python workers are forks of a process that has imported what they need (`spark_arrow_ipc.spark.daemon`).
+    new Python workers are forks of a process that has imported what they need (`spark_arrow_ipc.spark.daemon`). A module
+    that it has imported, such as numpy, is not replaced by a file that ``addPyFile`` adds later.
 
     Ctrl-C (a notebook's stop button) then ends the query that the main thread waits for, and no stream. It replaces PySpark's
     handler, after which a query goes on and commits (`spark_arrow_ipc.spark.interrupt`). Any other handler stays.

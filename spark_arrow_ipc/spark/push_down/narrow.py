@@ -35,10 +35,7 @@ def command(
 ) -> tuple[Callable[[Iterator[PyArrowBatch]], Iterator[PyArrowBatch]], s.StructType]:
     """Return the function of a narrowed scan, and its schema, as a worker of Spark expects them."""
     parsed = parse_json(request)
-    schema, frame = (
-        s.StructType.fromJson(parse_json(parsed["schema"])),
-        s.StructType.fromJson(parse_json(parsed["frame"])),
-    )
+    schema, frame = (_schema_of(parsed[name]) for name in ("schema", "frame"))
     data_source: ArrowIpcDataSource = pickle.loads(source)  # noqa: S301 - Spark's planner pickled it in this session
     # The option `columns` has chosen the columns of the frame, and `schema` chooses among them.
     options = replace(read_options(data_source.options_of(READING)), columns=None)
@@ -57,8 +54,7 @@ def command(
     if "aggregates" in parsed:
         from spark_arrow_ipc.spark.push_down.aggregates import compile_aggregates  # few scans have any
 
-        output = s.StructType.fromJson(parse_json(parsed["output"]))
-        aggregate = compile_aggregates(parsed["aggregates"], schema, output, options)
+        aggregate = compile_aggregates(parsed["aggregates"], schema, _schema_of(parsed["output"]), options)
 
     def read(batches: Iterator[PyArrowBatch]) -> Iterator[PyArrowBatch]:
         # One batch of one row: the pickled partition.
@@ -68,6 +64,11 @@ def command(
             yield from read_rows() if aggregate is None else aggregate(read_rows)
 
     return (lambda batches: _limit(read(batches), parsed.get("limit"))), schema
+
+
+def _schema_of(json: str) -> s.StructType:
+    # Fields nest 64 levels deep at most, and Spark's JSON has three levels for a struct.
+    return s.StructType.fromJson(parse_json(json, most_levels=256))
 
 
 def _differ_in_case(type_: s.DataType) -> bool:

@@ -325,8 +325,9 @@ class ArrowIpcBatchReader(DataSourceReader):  # type: ignore[misc]  # as above
             nonlocal last
             if last is not None and last[0] == schema:
                 return last[1]
-            late = keeps_dictionaries or selection is not None
-            plan = compile_converter(schema, needed, self._options, expands=not late)
+            # Rows are filtered before dictionaries are expanded.
+            expands = selection is None and not keeps_dictionaries
+            plan = compile_converter(schema, needed, self._options, expands=expands)
             columns = self._schema, self._data_columns, self._added, plan.schema
             result = plan, compile_output(*columns, selection, expands=not keeps_dictionaries)
             # The conversion of a dictionary has a budget of bytes for one file.

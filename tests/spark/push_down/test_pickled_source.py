@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.serializers import CloudPickleSerializer
 
 from spark_arrow_ipc.errors import OptionError
@@ -57,3 +58,49 @@ def test_no_process_creates_a_source(pushed, tmp_path):
     for frame in (read, spark.read.format("arrowipc").schema("l array<struct<x bigint>>").load(path)):
         assert [0, 1, 2] == sorted(row.l[0].x for row in frame.collect())
     assert before == creators()
+
+
+class Derived(ArrowIpcDataSource):
+    """Has state of `schema`, and returns a schema as text."""
+
+    def schema(self):
+        super().schema()
+        self.state = "kept"
+        return "id long"
+
+    def reader(self, schema):
+        assert self.state == "kept"
+        return super().reader(schema)
+
+
+def test_a_derived_class_is_created_as_spark_does(pushed, tmp_path):
+    pushed.range(3).write.format("arrowipc").save(str(tmp_path / "t"))
+    session = pushed.newSession()
+    session.dataSource.register(type("Here", (Derived,), {"__module__": "__main__"}))
+    assert 3 == session.read.format("arrowipc").load(str(tmp_path / "t")).count()
+
+
+@pytest.mark.parametrize("rows", ["0", "-1"])
+def test_columns_are_shown_where_spark_plans_no_read(pushed, tmp_path, rows):
+    pushed.range(3).write.format("arrowipc").save(str(tmp_path / "t"))
+    session = pushed.newSession()
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", rows)
+    assert ["id"] == session.read.format("arrowipc").load(str(tmp_path / "t")).columns
+
+
+def test_errors_are_those_of_a_source_that_is_created(pushed, tmp_path):
+    with pytest.raises(AnalysisException, match="Failed to create Python data source instance:") as error:
+        pushed.read.format("arrowipc").load(str(tmp_path))
+    assert "NoFilesError" in str(error.value)
+
+
+def test_structs_nest_as_deep_as_fields(pushed, tmp_path):
+    column = "id"
+    for i in range(60):
+        column = f"named_struct('f{i}', {column})"
+    pushed.range(1).selectExpr(f"{column} AS s").write.format("arrowipc").save(str(tmp_path / "t"))
+    (row,) = pushed.read.format("arrowipc").load(str(tmp_path / "t")).collect()
+    value = row.s
+    for _ in range(60):
+        (value,) = value
+    assert value == 0

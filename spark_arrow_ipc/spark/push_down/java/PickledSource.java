@@ -6,12 +6,16 @@ import java.nio.charset.StandardCharsets;
 import java.util.Iterator;
 import java.util.Map;
 import net.razorvine.pickle.Unpickler;
+import org.apache.spark.SparkThrowable;
+import org.apache.spark.sql.errors.QueryCompilationErrors$;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceReadInfo;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
 
 /**
  * A Python source that needs one process of Spark's planner.
@@ -23,16 +27,33 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class PickledSource extends PythonDataSourceV2 {
   private static final String MODULE = "spark_arrow_ipc.spark.push_down.pickled_source";
 
+  private static final int MOST_NAME_BYTES = 200;
+
   private PythonDataSourceCreationResult created = null;
 
   public PythonDataSourceCreationResult getOrCreateDataSourceInPython(String name, CaseInsensitiveStringMap options, scala.Option schema) {
+    // A class that somebody has derived from ours may have state that only Spark's way keeps; and Spark plans no read without rows in its batches.
+    if (!isOurs() || SQLConf.get().arrowMaxRecordsPerBatch() <= 0) return super.getOrCreateDataSourceInPython(name, options, schema);
     if (created == null) created = schema.isDefined() ? new PythonDataSourceCreationResult(call("create", options), (StructType) schema.get()) : infer(options);
     return created;
   }
 
+  /** True if the pickle of the class is its name. */
+  private boolean isOurs() {
+    byte[] type = type();
+    return type.length < MOST_NAME_BYTES && new String(type, StandardCharsets.ISO_8859_1).contains("ArrowIpcDataSource");
+  }
+
+  private byte[] type() { return (byte[]) source().dataSourceCls().command().toArray(scala.reflect.ClassTag$.MODULE$.Byte()); }
+
   private PythonDataSourceCreationResult infer(CaseInsensitiveStringMap options) {
     StructType none = new StructType();
-    PythonDataSourceReadInfo plan = source().createReadInfoInPython(new PythonDataSourceCreationResult(call("create_to_infer", options), none), none, false);
+    PythonDataSourceReadInfo plan = null;
+    try {
+      plan = source().createReadInfoInPython(new PythonDataSourceCreationResult(call("create_to_infer", options), none), none, false);
+    } catch (Throwable error) {
+      Platform.throwException(ofCreation(error)); // Spark's AnalysisException is none of Java's RuntimeExceptions
+    }
     try {
       byte[] json = (byte[]) new Unpickler().loads((byte[]) plan.partitions().apply(0));
       StructType schema = (StructType) DataType.fromJson(new String(json, StandardCharsets.UTF_8));
@@ -48,7 +69,12 @@ public class PickledSource extends PythonDataSourceV2 {
       Map.Entry option = (Map.Entry) i.next();
       json.put((String) option.getKey(), (String) option.getValue());
     }
-    byte[] type = (byte[]) source().dataSourceCls().command().toArray(scala.reflect.ClassTag$.MODULE$.Byte());
-    return SparkInternals.pickledCall(MODULE, function, type, json.toString());
+    return SparkInternals.pickledCall(MODULE, function, type(), json.toString());
+  }
+
+  /** Spark's error for a source that cannot be created, of its error for a read that cannot be planned. */
+  private static Throwable ofCreation(Throwable error) {
+    Object message = error instanceof SparkThrowable ? ((SparkThrowable) error).getMessageParameters().get("msg") : null;
+    return message == null ? error : QueryCompilationErrors$.MODULE$.pythonDataSourceError("create", "instance", (String) message);
   }
 }
