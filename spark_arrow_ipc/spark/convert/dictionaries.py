@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import types as s
@@ -62,6 +62,10 @@ def expand(array: pa.Array) -> pa.Array:
     return compute.take(array.dictionary, array.indices, boundscheck=False)
 
 
+_REFUSED: Final = object()
+"""Stands for the truths of values of which one has none: upper() refuses letters beyond ASCII, and no row may have them."""
+
+
 class _Values(NamedTuple):
     """Stands for a batch of one column: the values of a dictionary, and null."""
 
@@ -72,23 +76,26 @@ class _Values(NamedTuple):
 
 
 def by_values(mask: Callable[[Any], Any], position: int) -> Callable[[Any], Any]:
-    """Return a predicate on one dictionary column of a batch that evaluates `mask` once for each value."""
+    """Return a predicate on one dictionary column of a batch that evaluates `mask` once for each value, if these are few."""
     from pyarrow import compute
 
-    last: tuple[pa.Array, Any] | None = None  # a dictionary, and the truth of its values; None if one has none
+    last: pa.Array | None = None  # the dictionary of the batch before
+    rows = 0  # with this dictionary
+    truths: Any = None  # of its values
 
     def by_index(batch: pa.RecordBatch) -> Any:
-        nonlocal last
+        nonlocal last, rows, truths
         array = batch.column(position)
         values = array.dictionary
-        if last is None or not is_same(last[0], values):
+        if last is None or not is_same(last, values):
+            last, rows, truths = values, 0, None
+        rows += len(array)
+        if truths is None and len(values) <= rows:
             try:
                 truths = mask(_Values(pa.concat_arrays([values, pa.nulls(1, values.type)])))
             except OptionError:
-                truths = None  # no row may have the value, as upper() refuses one with letters beyond ASCII
-            last = values, truths
-        truths = last[1]
-        if truths is None:
+                truths = _REFUSED
+        if truths is None or truths is _REFUSED:
             return mask(batch)
         if isinstance(truths, pa.Scalar):
             return truths

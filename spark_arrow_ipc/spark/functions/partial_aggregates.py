@@ -86,7 +86,7 @@ class PartialAggregates:
         """Yield the partial rows of batches, then of `answered`, in memory for two batches and about 128 MiB."""
         held: list[pa.Table] = []
         types: tuple[pa.DataType, ...] = ()
-        held_rows = merged_rows = to_pass = 0
+        held_rows = held_nbytes = merged_rows = to_pass = 0
         bounds = [0] * len(self.parts)
         repeats = pays = False
 
@@ -103,24 +103,28 @@ class PartialAggregates:
             sums = _add_bounds(bounds, inputs.bounds)
             if inputs.exceeds(sums):
                 yield from _cast_table(self._merge(held), types)
-                held, held_rows, merged_rows, sums = [], 0, 0, inputs.bounds
+                held, held_rows, held_nbytes, merged_rows, sums = [], 0, 0, 0, inputs.bounds
             bounds = sums
             held.append(inputs.reduce())
             # Groups of few rows save little of the transfer to Spark, which groups them anyway. But ten thousand groups have
             # few rows each in one batch and many in a task, so two batches decide.
             is_doubted = not repeats and held[-1].num_rows * _FEW_ROWS > rows >= _LEAST_MERGED_ROWS // 2
-            held_rows += held[-1].num_rows
-            if (is_doubted and len(held) > 1) or held_rows > max(_LEAST_MERGED_ROWS, 2 * merged_rows):
+            held_rows, held_nbytes = held_rows + held[-1].num_rows, held_nbytes + held[-1].nbytes
+            if (
+                (is_doubted and len(held) > 1)
+                or held_rows > max(_LEAST_MERGED_ROWS, 2 * merged_rows)
+                or held_nbytes > 2 * _MOST_HELD_NBYTES
+            ):
                 merged = self._merge(held)
                 if is_doubted and len(held) > 1:
                     added = merged.num_rows - (held_rows - held[-1].num_rows)
                     repeats = added <= _MOST_ADDED * held[-1].num_rows
                     to_pass = 0 if repeats else _LOOK_AGAIN
                     is_doubted = not repeats
-                held, held_rows, merged_rows = [merged], merged.num_rows, merged.num_rows
+                held, held_rows, held_nbytes, merged_rows = [merged], merged.num_rows, merged.nbytes, merged.num_rows
                 if merged_rows > _MOST_HELD_ROWS or merged.nbytes > _MOST_HELD_NBYTES:
                     yield from _cast_table(merged, types)
-                    held, held_rows, merged_rows, bounds = [], 0, 0, [0] * len(self.parts)
+                    held, held_rows, held_nbytes, merged_rows, bounds = [], 0, 0, 0, [0] * len(self.parts)
                     repeats = False
             pays = bool(self.keys) and not is_doubted
         for answer in answered():
@@ -243,7 +247,8 @@ class _Inputs:
 
     def most_added_nbytes(self) -> int:
         """Return the most bytes by which `_expand` makes the table larger."""
-        return self.table.num_rows * sum(_longest(values) for values in self.dictionaries if values is not None)
+        longest: int = sum(_longest(values) for values in self.dictionaries if values is not None)
+        return longest * int(self.table.num_rows)
 
     def _expand(self, table: pa.Table) -> pa.Table:
         """Return rows with the values of their keys."""

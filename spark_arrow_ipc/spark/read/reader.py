@@ -72,9 +72,11 @@ def compile_output(
         wide = pa.schema([*wide, *list(converted)[len(data_columns) :], *pyarrow_schema(metadata_schema(hidden))])
         row_filter = selection.row_filter(wide, len(data_columns), added)
     in_order = order == list(range(len(order)))
-    has_dictionaries = any(pa.types.is_dictionary(field.type) for field in converted)
-    if has_dictionaries and not expands:
-        expected = pa.schema([wide.field(i) for i in order])
+    output = pa.schema([wide.field(i) for i in order])
+    # Not those that only the predicate needs: a batch without columns would lose its number of rows.
+    has_dictionaries = any(pa.types.is_dictionary(field.type) for field in output)
+    if not expands:
+        expected = output
 
     def finish(batch: PyArrowBatch, rows: RowsOf) -> PyArrowBatch | None:
         if makers:

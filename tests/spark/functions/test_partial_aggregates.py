@@ -138,6 +138,15 @@ def test_long_values_of_dictionaries_are_few_together(values, groupings, grouped
     assert 480 == sum(row["a0"] for row in made)
 
 
+def test_groups_of_long_keys_are_yielded_by_their_bytes():
+    keys = [pa.array([letter * 2**20] * 20 + [f"{letter}{i}" for i in range(30)]) for letter in "abcdefgh"]
+    keys = [pa.array([f"{i}{value}" for i, value in enumerate(column.to_pylist())]) for column in keys]
+    made = list(PartialAggregates((0,), (Part("count_all", None),))(batch(column) for column in keys))
+    assert max(each.nbytes for each in made) < 100 << 20
+    assert 400 == sum(each.num_rows for each in made)
+    assert len(made) > 1
+
+
 def test_no_batches_and_empty_ones_give_no_rows():
     assert [] == rows((), [Part("count_all", None)])
     assert [] == rows((), [Part("count_all", None)], batch(pa.array([], pa.int64())))

@@ -22,10 +22,12 @@ ROWS = RowsOf(FileRange("/a.arrow", 1, 1), 0, ScannedBatch(RecordBatch(Schema(()
 
 
 def batch_of(schema):
+    if not schema.fields:  # only a struct array has rows without fields
+        return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), 3, [None]))
     return pa.RecordBatch.from_pydict({name: VALUES[name] for name in schema.names}, pyarrow_schema(schema))
 
 
-def finish(asked, where=None):
+def finish(asked, where=None, *, is_encoded=False, expands=True):
     """Spark's batch of a converted one, for a schema with columns of OWN and perhaps `_block`."""
     schema = s.StructType([BLOCK if name == "_block" else OWN[name] for name in asked])
     own = s.StructType([field for field in schema.fields if field.name not in METADATA_COLUMNS])
@@ -36,11 +38,15 @@ def finish(asked, where=None):
         missing = [path[0] for path in parsed.missing]
         selection = parsed.bind(own, [field for field in (*OWN.fields, *EXTRA.fields) if field.name in missing], None)
     converted = batch_of(s.StructType([*own.fields, *(() if selection is None else selection.extra)]))
-    batch = compile_output(schema, own, added, converted.schema, selection)(converted, ROWS)
+    if is_encoded and converted.num_columns:
+        converted = pa.record_batch(
+            [column.dictionary_encode() for column in converted.columns], converted.schema.names
+        )
+    batch = compile_output(schema, own, added, converted.schema, selection, expands=expands)(converted, ROWS)
     return converted, pyarrow_schema(schema), batch
 
 
-ORDERS = [*itertools.permutations(["a", "b", "_block"]), ("b",), ("_block",), ("_block", "a")]
+ORDERS = [*itertools.permutations(["a", "b", "_block"]), ("b",), ("_block",), ("_block", "a"), ()]
 KEPT = [
     # the predicate, positions of the rows that it keeps
     (None, [0, 1, 2]),
@@ -58,9 +64,15 @@ KEPT = [
 @pytest.mark.parametrize("order", ORDERS, ids=",".join)
 @pytest.mark.parametrize(("where", "kept"), KEPT, ids=[str(case[0]) for case in KEPT])
 def test_batches_have_sparks_schema_and_the_rows_that_match(order, where, kept):
-    _, schema, batch = finish(order, where)
-    assert schema == batch.schema
-    assert {name: [VALUES[name][i] for i in kept] for name in order} == batch.to_pydict()
+    for is_encoded in (False, True) if where or "_block" in order else (False,):
+        _, schema, batch = finish(order, where, is_encoded=is_encoded)
+        assert schema == batch.schema
+        assert len(kept) == batch.num_rows
+        assert {name: [VALUES[name][i] for i in kept] for name in order} == batch.to_pydict()
+        if is_encoded:
+            _, _, encoded = finish(order, where, is_encoded=True, expands=False)
+            assert [name != "_block" for name in order] == [pa.types.is_dictionary(t) for t in encoded.schema.types]
+            assert (len(kept), batch.to_pydict()) == (encoded.num_rows, encoded.to_pydict())
 
 
 def test_a_batch_that_needs_nothing_is_not_touched():

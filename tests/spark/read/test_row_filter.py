@@ -96,6 +96,7 @@ def test_rows_of_dictionaries_are_kept_as_others(batch, predicate, rows, form):
 
 
 def test_a_predicate_is_evaluated_once_for_each_value(monkeypatch):
+    """As soon as there were as many rows as values."""
     lengths = []
     starts_with = pc.starts_with
     monkeypatch.setattr(
@@ -103,8 +104,9 @@ def test_a_predicate_is_evaluated_once_for_each_value(monkeypatch):
     )
     batch = pa.record_batch({"s": pa.array(["ab", "b"] * 50).dictionary_encode()})
     row_filter = compiled("s LIKE 'a%'", pa.record_batch({"s": ["ab"]}), batch.schema)
-    assert [50, 25] == [row_filter.filter(each).num_rows for each in (batch, batch.slice(50))]
-    assert lengths == [3]  # both values and null
+    pieces = [batch.slice(0, 1), batch, batch.slice(50), pa.record_batch({"s": pa.array(["ac"]).dictionary_encode()})]
+    assert [1, 50, 25, 1] == [row_filter.filter(each).num_rows for each in pieces]
+    assert lengths == [1, 3, 2]  # a row, both values and null, the value of another dictionary and null
 
 
 def test_a_value_that_a_function_refuses_matters_only_in_rows():
