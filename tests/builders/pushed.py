@@ -3,9 +3,10 @@
 from contextlib import contextmanager
 
 from spark_arrow_ipc.spark.jar import jar_of_session
-from spark_arrow_ipc.spark.session_settings import CATALOGS
+from spark_arrow_ipc.spark.session_settings import CATALOGS, avoid_hang_of_columnar_functions
 
 SETTING = "spark.arrowipc.pushDown"
+COLUMNAR_INPUT = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
 THRESHOLD = "spark.sql.autoBroadcastJoinThreshold"
 
 
@@ -42,13 +43,16 @@ def jar_of_this_thread(session):
 @contextmanager
 def sql_session(session):
     """A session as `register` makes it, for this thread and for a while."""
-    before = session.conf.get(SETTING)
+    before, columns = session.conf.get(SETTING), session.conf.get(COLUMNAR_INPUT, None)
     with jar_of_this_thread(session):
         session.conf.set(SETTING, "true")
+        avoid_hang_of_columnar_functions(session)
         try:
             yield session
         finally:
             session.conf.set(SETTING, before)
+            if columns is None:
+                session.conf.unset(COLUMNAR_INPUT)
 
 
 def scans(frame):

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pushed import SETTING
+from pushed import COLUMNAR_INPUT, SETTING
 from pyspark import cloudpickle
 from pyspark.sql import functions as f
 
@@ -17,7 +17,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 ROWS = 1000
 SECONDS = 60
-COLUMNAR_INPUT = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
+
 SETTINGS = {
     "as push_down leaves the session": {},
     "columns for functions": {COLUMNAR_INPUT: "true"},

@@ -6,7 +6,7 @@ import arrow_cases
 import pyarrow as pa
 import pytest
 from frames import EVERYTHING
-from pushed import SETTING
+from pushed import COLUMNAR_INPUT, SETTING
 from pyspark import cloudpickle
 from pyspark.sql import functions as f
 
@@ -117,13 +117,16 @@ def test_python_functions_keep_the_columns_of_batches_that_they_wait_for(pushed,
     made.write.format("arrowipc").mode("append").option("recordBatchRows", 1000).save(str(tmp_path / "t"))
     of_text = f.pandas_udf(lambda text: text.str.len(), "long")
     answers = {}
+    before = pushed.conf.get(COLUMNAR_INPUT, None)
     for is_on in ["false", "true"]:
-        pushed.conf.set("spark.sql.execution.arrow.pythonUDF.columnarInput.enabled", is_on)
+        pushed.conf.set(COLUMNAR_INPUT, is_on)
         try:
             frame = pushed.read.format("arrowipc").load(str(tmp_path / "t")).withColumn("n", of_text("s"))
             answers[is_on] = frame.agg(f.expr("bit_xor(xxhash64(*))"), f.expr("count_if(n != length(s))")).collect()
         finally:
-            pushed.conf.unset("spark.sql.execution.arrow.pythonUDF.columnarInput.enabled")
+            pushed.conf.unset(COLUMNAR_INPUT)
+    if before is not None:  # of Spark 4.2.0
+        pushed.conf.set(COLUMNAR_INPUT, before)
     assert answers["true"] == answers["false"]
     assert answers["true"][0][1] == 0
 
