@@ -101,7 +101,7 @@ def by_values(mask: Callable[[Any], Any], position: int) -> Callable[[Any], Any]
             return truths
         indices = array.indices
         if array.null_count:
-            indices = compute.fill_null(indices.cast(pa.int64()), len(values))
+            indices = compute.fill_null(indices.cast(pa.int64()), bridge.scalar(len(values), pa.int64()))
         return compute.take(truths, indices, boundscheck=False)
 
     return by_index
