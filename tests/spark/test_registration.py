@@ -51,6 +51,7 @@ def test_a_class_that_spark_discovers_is_proved(spark, monkeypatch):
     session = spark.newSession()
     session.dataSource.register(type("Other", (ArrowIpcDataSource,), {}))
     register(session)
+    registration._activate(spark)  # for the tests behind this one
     function = session._jsparkSession.sessionState().dataSourceManager().lookupDataSource("arrowipc").dataSourceCls()
     assert ArrowIpcDataSource is CloudPickleSerializer().loads(function.command().unsafeArray())
     assert (context.pythonExec, True) == (function.pythonExec(), "PYTHONHASHSEED" in str(function.envVars()))
