@@ -76,7 +76,7 @@ def register(spark: SparkSession, *, push_down: bool = True, stop_on_interrupt: 
     also be named by its path, ``SELECT * FROM arrowipc.`/path` ``. Sets ``spark.sql.catalog.arrowipc`` and
     ``spark.sql.catalog.spark_catalog`` for that, unless the session has other catalogs by these names.
 
-    Sets ``spark.python.daemon.module`` in a local application that has no value of its own and whose Python is the driver's:
+    Sets ``spark.python.daemon.module`` in a local application that has not set it, if Spark has discovered this package:
     new Python workers are forks of a process that has imported what they need (`spark_arrow_ipc.spark.daemon`). A module
     that it has imported, such as numpy, is not replaced by a file that ``addPyFile`` adds later.
 

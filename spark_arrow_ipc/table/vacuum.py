@@ -162,7 +162,7 @@ def vacuum(directory: TableDirectory, *, older_than: float, dry_run: bool = Fals
 
 
 def _select_unknown(directory: TableDirectory, jobs: Mapping[str, str]) -> list[str]:
-    """Return the files, of those with their jobs, whose job is still unknown: one may have begun while files were listed."""
+    """Return the files whose job is still unknown; a job may have begun while files were listed. `jobs` has the job of each file."""
     if not jobs:
         return []
     staged = list_staged_jobs(directory)  # before the log: the mark of a job goes after its entry

@@ -162,9 +162,9 @@ def compile_converter(
     absent = len(arrow_schema) if options.fills_missing else None
     positions = find_columns(arrow_schema.names, spark_schema.names, absent=absent)
     fields = (*arrow_schema.fields, ABSENT_FIELD)
-    dictionaries = DictionaryBudget(options.max_batch_bytes)
+    budget = DictionaryBudget(options.max_batch_bytes)
     conversions = tuple(
-        _compile(options, dictionaries, fields[i], requested.dataType, requested.name, nullable=requested.nullable)
+        _compile(options, budget, fields[i], requested.dataType, requested.name, nullable=requested.nullable)
         for i, requested in zip(positions, spark_schema.fields, strict=True)
     )
     types = [fields[i].type for i in positions]
@@ -195,10 +195,8 @@ def _encoding(conversion: Conversion) -> Conversion:
 def refusal_of(field: t.Field, requested: s.StructField, options: ReadOptions) -> Refusal:
     """Return the values of a file's field that the conversion to a Spark column refuses."""
     try:
-        dictionaries = DictionaryBudget(options.max_batch_bytes)
-        compiled = _compile(
-            options, dictionaries, field, requested.dataType, requested.name, nullable=requested.nullable
-        )
+        budget = DictionaryBudget(options.max_batch_bytes)
+        compiled = _compile(options, budget, field, requested.dataType, requested.name, nullable=requested.nullable)
     except ArrowIpcError:
         return Refusal.UNKNOWN  # without a conversion only the read itself can give the error
     return compiled.refusal
@@ -206,7 +204,7 @@ def refusal_of(field: t.Field, requested: s.StructField, options: ReadOptions) -
 
 def _compile(
     options: ReadOptions,
-    dictionaries: DictionaryBudget,
+    budget: DictionaryBudget,
     field: t.Field,
     target: s.DataType,
     path: str,
@@ -215,10 +213,10 @@ def _compile(
 ) -> Conversion:
     """Compile the conversion of one field to the requested type."""
     if isinstance(target, s.UserDefinedType):
-        stored = _compile(options, dictionaries, field, storage_type(target), path, nullable=nullable)
+        stored = _compile(options, budget, field, storage_type(target), path, nullable=nullable)
         return tensors.check_user_type(stored, target, path)
     options = arrow_to_spark.options_for(target, options)
-    site = Site(path, options, partial(_compile, options, dictionaries), dictionaries)
+    site = Site(path, options, partial(_compile, options, budget), budget)
     extension = extension_columns.extension_of(field, options)
     row = NESTED.get(type(field.type)) if extension is None or isinstance(field.type, t.Dictionary) else None
     tensor = arrow_to_spark.tensor_column_of(field, options, path)

@@ -32,7 +32,7 @@ public class PickledSource extends PythonDataSourceV2 {
   private PythonDataSourceCreationResult created = null;
 
   public PythonDataSourceCreationResult getOrCreateDataSourceInPython(String name, CaseInsensitiveStringMap options, scala.Option schema) {
-    // A class that somebody has derived from ours may have state that only Spark's way keeps; and Spark plans no read without rows in its batches.
+    // A class derived from ours may have state that only Spark's way keeps, and Spark plans no read of batches without rows.
     if (!isOurs() || SQLConf.get().arrowMaxRecordsPerBatch() <= 0) return super.getOrCreateDataSourceInPython(name, options, schema);
     if (created == null) created = schema.isDefined() ? new PythonDataSourceCreationResult(call("create", options), (StructType) schema.get()) : infer(options);
     return created;
