@@ -140,7 +140,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
 
 def examine() -> tuple[Finding, ...]:
     """Run all checks, the most basic ones first."""
-    return (_python(), java(), *map(_package, PACKAGES), _discovery(), _workers(), *_bytecode())
+    return (_python(), java(), *map(_package, PACKAGES), _discovery(), *_pythons(), *_bytecode())
 
 
 def java() -> Finding:
@@ -239,11 +239,18 @@ def _discovery() -> Finding:
     return Finding(name, str(spec.origin), ok=True)
 
 
-def _workers() -> Finding:
-    """Check that Spark would start this Python: PYSPARK_PYTHON if it is set, and otherwise that on PATH."""
-    name = "Python of Spark's own processes"
-    remedy = f"export PYSPARK_PYTHON={sys.executable}"
-    python = os.environ.get("PYSPARK_PYTHON", "python3")
+def _pythons() -> tuple[Finding, ...]:
+    """Check the Pythons that Spark would start: one for tasks, and one that plans, where a variable names another."""
+    of_tasks = _spark_python("Python of Spark's own processes", "PYSPARK_PYTHON", "python3")
+    if "PYSPARK_DRIVER_PYTHON" not in os.environ:
+        return (of_tasks,)
+    return of_tasks, _spark_python("Python that plans for Spark", "PYSPARK_DRIVER_PYTHON")
+
+
+def _spark_python(name: str, variable: str, default: str = "") -> Finding:
+    """Check that the program that a variable names is this Python."""
+    remedy = f"export {variable}={sys.executable}"
+    python = os.environ.get(variable, default)
     program = shutil.which(python)
     if program is None:
         return Finding(name, "", ok=False, remedy=f"there is no {python} on PATH: {remedy}")

@@ -109,11 +109,21 @@ WORKERS = [
 
 
 @pytest.mark.parametrize(("program", "ok"), [c[1:] for c in WORKERS], ids=[c[0] for c in WORKERS])
-def test_sparks_python_must_be_this_one(monkeypatch, tmp_path, program, ok):
-    monkeypatch.setenv("PYSPARK_PYTHON", program(tmp_path))
-    finding = doctor._workers()
-    assert ok == finding.ok
-    assert ok == (f"export PYSPARK_PYTHON={sys.executable}" not in finding.remedy)
+@pytest.mark.parametrize(("variable", "position"), [("PYSPARK_PYTHON", 0), ("PYSPARK_DRIVER_PYTHON", 1)])
+def test_sparks_python_must_be_this_one(monkeypatch, tmp_path, program, ok, variable, position):
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+    monkeypatch.setenv(variable, program(tmp_path))
+    findings = doctor._pythons()
+    assert [ok if number == position else True for number in range(2)] == [finding.ok for finding in findings]
+    assert ok == (f"export {variable}={sys.executable}" not in findings[position].remedy)
+
+
+def test_the_python_that_plans_is_that_of_tasks_unless_it_is_named(monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", "no-such-python")
+    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+    (finding,) = doctor._pythons()
+    assert not finding.ok
 
 
 def test_status_and_json_agree(monkeypatch, capsys):
