@@ -22,3 +22,17 @@ def test_a_value_that_spark_cannot_hold_is_a_named_error(case):
     with pytest.raises(error) as caught:
         converted(array, options)
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("precision", range(1, 39))
+def test_digits_are_counted_at_the_ends_of_each_precision_and_of_the_words(precision):
+    bounds = [10**precision - 1, 10**precision, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**64 + 1, 5 << 64, 2**127 - 1]
+    type_ = t.Decimal(precision, 0)
+    for value in [0, *bounds, *(-bound for bound in bounds), -(2**127)]:
+        for beside in ((), (0,), (-1,), (1, -1)):
+            array = wide(type_, *beside, value)
+            if abs(value) < 10**precision:
+                assert converted(array, DEFAULT)[-1].as_py() == value
+            else:
+                with pytest.raises(InvalidBodyError, match=rf"value {value} in slot {len(beside)}\b"):
+                    converted(array, DEFAULT)
