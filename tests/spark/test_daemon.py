@@ -63,6 +63,32 @@ def run(tmp_path, master: str, module: str) -> dict[str, object]:
     return found
 
 
+IMPORT = """
+import json, sys
+from spark_arrow_ipc.spark import daemon
+before = [name for name in sys.modules if name.partition(".")[0] == "pyspark"]
+daemon._pass_over_zip()
+import pyspark
+print(json.dumps([before, pyspark.__file__]))
+"""
+
+
+@pytest.mark.parametrize("place", ["python/lib", "elsewhere"])
+def test_pyspark_is_imported_from_its_installation_only_if_the_zip_lies_there(tmp_path, place):
+    package = tmp_path / "site" / "pyspark"
+    archive = (package if place == "python/lib" else tmp_path) / place / "pyspark.zip"
+    archive.parent.mkdir(parents=True)
+    package.mkdir(parents=True, exist_ok=True)
+    (package / "__init__.py").touch()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("pyspark/__init__.py", "")
+    path = [str(archive), str(package.parent), *sys.path[1:]]
+    command = [sys.executable, "-c", f"import sys; sys.path[1:1] = {path}\n{IMPORT}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    origin = package if place == "python/lib" else archive / "pyspark"
+    assert [[], str(origin / "__init__.py")] == json.loads(done.stdout)
+
+
 ANSWERS = {"draws": 2, "firsts": [1, 1, 1], "written": [2, 3], "division": True}
 
 
