@@ -14,6 +14,7 @@ import quick_spark
 
 import spark_arrow_ipc
 from spark_arrow_ipc import examples
+from spark_arrow_ipc.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 CLUSTERS = ROOT / "examples" / "clusters"
@@ -98,6 +99,34 @@ def test_a_connect_client_without_the_package_uses_a_server_that_has_it(tmp_path
     lines = printed.splitlines()
     assert [f"{carrier} {count}" for carrier, count in expected] == lines[-len(expected) - 1 : -1]
     assert "spark_arrow_ipc is not installed here" == lines[-1]
+
+
+@pytest.mark.nightly
+def test_sql_of_programs_that_cannot_call_register_takes_the_jar_from_a_file_of_properties(tmp_path):
+    """The block of docs/sql.md, and the Thrift server by the command that its script runs."""
+    block = (ROOT / "docs" / "sql.md").read_text().partition("$ arrowipc jar arrowipc.jar\n")[2].partition("```")[0]
+    properties, query = re.search(r"\$ cat spark.conf\n(.*?)\$ (spark-sql .*?)\n100000\n", block, re.DOTALL).groups()
+    examples.main([str(tmp_path)])
+    (tmp_path / "spark.conf").write_text(properties)
+    binaries = quick_spark.spark_home() / "bin"
+    ours = {"python": Path(sys.executable), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1"}  # fmt: skip
+    assert 0 == main(["jar", str(tmp_path / "arrowipc.jar")])
+    assert ["100000"] == run(tmp_path, "bash", "-c", f"{binaries}/{query}", **ours).splitlines()
+    script = f"""
+        {binaries}/spark-submit --class org.apache.spark.sql.hive.thriftserver.HiveThriftServer2 \\
+            --properties-file spark.conf --conf spark.ui.enabled=false spark-internal \\
+            --hiveconf hive.server2.thrift.port=0 >server.log 2>&1 &
+        trap 'kill $!; wait' EXIT
+        until port=$(grep -oP 'ThriftBinaryCLIService on port \\K[0-9]+' server.log); do
+            kill -0 $! || {{ cat server.log >&2; exit 1; }}
+            sleep 0.2
+        done
+        {binaries}/beeline --silent=true --outputformat=csv2 -u jdbc:hive2://127.0.0.1:$port -e "
+            CREATE TABLE t USING arrowipc AS SELECT 1 AS a;
+            UPDATE t SET a = 2;
+            SELECT a FROM t"
+    """
+    assert ["a", "2"] == run(tmp_path, "bash", "-c", script, **ours).split()[-2:]
 
 
 # ---- Kubernetes, of which no cluster was had
