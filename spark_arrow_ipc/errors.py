@@ -22,7 +22,7 @@ an error is `printable`, even with names and values from a file; its fields are 
     │   ├── InvalidMetadataError             Flatbuffers structure, or a value that the specification forbids
     │   ├── InvalidBodyError                 regions, buffers, offsets, dictionary indices, decompression
     │   └── InvalidDictionaryError           unknown id, delta first, replacement in a file
-    ├── UnsupportedError (NotImplementedError)  valid Arrow that is not handled
+    ├── UnsupportedError                     valid Arrow that is not handled
     │   ├── AggregateError                   an aggregate whose answer might differ from Spark's
     │   ├── NoTableError                     a tensor where a table is read
     │   └── NoTensorError                    a table where a tensor is read
@@ -236,7 +236,8 @@ class InvalidDictionaryError(InvalidArrowError):
     """
 
 
-class UnsupportedError(ArrowIpcError, NotImplementedError):
+# Not a NotImplementedError: Spark reads that as a method that a source lacks, and plans without it.
+class UnsupportedError(ArrowIpcError):
     """Valid Arrow that this package does not handle.
 
     The message names the feature; write the data again without it, with the library that wrote them.

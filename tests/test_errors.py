@@ -63,7 +63,6 @@ PARENTS = [
     ("InvalidMetadataError", (errors.InvalidArrowError, ValueError)),
     ("InvalidBodyError", (errors.InvalidArrowError, ValueError)),
     ("InvalidDictionaryError", (errors.InvalidArrowError, ValueError)),
-    ("UnsupportedError", (ArrowIpcError, NotImplementedError)),
     ("OptionError", (ArrowIpcError, ValueError)),
     ("ColumnNotFoundError", (errors.SchemaMismatchError,)),
     ("ConcurrentWriteError", (errors.CommitError,)),
@@ -73,6 +72,10 @@ PARENTS = [
 @pytest.mark.parametrize(("name", "parents"), PARENTS, ids=[case[0] for case in PARENTS])
 def test_errors_are_also_what_python_calls_them(name, parents):
     assert all(issubclass(getattr(errors, name), parent) for parent in parents)
+
+
+def test_no_error_is_one_that_spark_takes_for_a_method_that_a_source_lacks():
+    assert [] == [error_class for error_class in CLASSES if issubclass(error_class, NotImplementedError)]
 
 
 @pytest.mark.parametrize("error_class", CLASSES, ids=lambda c: c.__name__)

@@ -157,7 +157,7 @@ class _WithErrorsOfC:
 # The errors with a code in pyarrow; all others become OSError
 _CLASSES: Final = (
     ((MemoryError, LimitError), MemoryError),
-    (NotImplementedError, NotImplementedError),
+    ((NotImplementedError, UnsupportedError), NotImplementedError),
     ((ValueError, ArrowIpcError), ValueError),
 )
 

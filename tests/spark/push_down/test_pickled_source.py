@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+import arrow_files
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.serializers import CloudPickleSerializer
@@ -92,6 +94,19 @@ def test_errors_are_those_of_a_source_that_is_created(pushed, tmp_path):
     with pytest.raises(AnalysisException, match="Failed to create Python data source instance:") as error:
         pushed.read.format("arrowipc").load(str(tmp_path))
     assert "NoFilesError" in str(error.value)
+
+
+@pytest.mark.parametrize("schema", [None, "id bigint"])
+@pytest.mark.parametrize("push_down", ["true", "false"])
+def test_what_is_not_supported_is_said(pushed, tmp_path, schema, push_down):
+    """Spark takes a NotImplementedError of a plan for a source without partitions."""
+    session = pushed.newSession()
+    session.conf.set("spark.arrowipc.pushDown", push_down)
+    session.range(1).write.format("arrowipc").mode("append").save(str(tmp_path / "t"))
+    arrow_files.write(tmp_path / "t" / "foreign.arrow", pa.table({"id": [7]}))
+    reader = session.read.format("arrowipc").option("versionAsOf", 1)
+    with pytest.raises(AnalysisException, match=r"UnsupportedError: .*files of other programs"):
+        (reader if schema is None else reader.schema(schema)).load(str(tmp_path / "t")).collect()
 
 
 def test_structs_nest_as_deep_as_fields(pushed, tmp_path):
