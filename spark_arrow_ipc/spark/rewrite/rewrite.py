@@ -43,7 +43,7 @@ from spark_arrow_ipc.spark.options.values import Nanoseconds
 from spark_arrow_ipc.spark.read.dataset_schema import file_schemas
 from spark_arrow_ipc.spark.read.exact import as_stored, without_rounding, without_skipping
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
-from spark_arrow_ipc.spark.rewrite.in_place import is_in_place
+from spark_arrow_ipc.spark.rewrite.in_place import check_spellings, is_in_place
 from spark_arrow_ipc.spark.rewrite.job import (
     ChangedRows,
     Part,
@@ -351,7 +351,10 @@ def _plan(
             return job, plan, []
         with abort_on_error(job):
             planned = list(partitions())
-            if not is_in_place(job, reading) or live_files(Snapshot.open(job.staging.directory)) == job.intent.snapshot:
+            in_place = is_in_place(job, reading)
+            if in_place:
+                check_spellings(each for each in planned if isinstance(each, ArrowIpcInputPartition))
+            if not in_place or live_files(Snapshot.open(job.staging.directory)) == job.intent.snapshot:
                 return job, plan, planned
         commit.abort(job)
     raise ConcurrentWriteError(

@@ -59,6 +59,7 @@ from spark_arrow_ipc.spark.read.columns import METADATA_COLUMNS
 from spark_arrow_ipc.spark.read.dataset_schema import schema_for_spark
 from spark_arrow_ipc.spark.read.exact import exact_reading
 from spark_arrow_ipc.spark.read.reader import ArrowIpcInputPartition
+from spark_arrow_ipc.spark.rewrite.in_place import check_spellings
 from spark_arrow_ipc.spark.types.spark_annotation import without_nullability
 from spark_arrow_ipc.spark.write.plan import WritePlan, plan_write
 from spark_arrow_ipc.spark.write.same_types import check_types, with_metadata
@@ -176,6 +177,7 @@ class Statement:
             raise ConcurrentWriteError(
                 f"the files {join_texts(sorted(unknown))} are not those that the statement has read; run it again"
             )
+        check_spellings(planned, chosen)
         names = {tuple(field.name for field in each.partition_fields) for each in planned}
         read = {ReadState(each.table, each.entry) for each in planned}
         assert len(names) == len(read) == 1, "the partitions are of several plans"

@@ -24,6 +24,7 @@ from spark_arrow_ipc.errors import (
     FunctionError,
     OptionError,
     SchemaMismatchError,
+    UnsupportedError,
 )
 from spark_arrow_ipc.spark.read.reader import ArrowIpcBatchReader
 from spark_arrow_ipc.spark.rewrite import rewrite as module
@@ -163,6 +164,18 @@ def test_in_place_what_was_read_is_replaced_and_what_comes_meanwhile_stays(own):
     made = rewrite(task, own, str(own), even, mode="overwrite")
     assert {"": [0, 2, 4, 6, 8, 101]} == values(own)
     assert (1, 1) == (made.files_removed, made.files_written)
+
+
+@pytest.mark.parametrize("options", [{"partitionBy": ["zip"]}, {}])
+def test_in_place_rows_do_not_move_to_a_partition_of_another_spelling(tmp_path, options):
+    for zip_ in ("01067", "1067"):
+        arrow_files.write(tmp_path / "own" / f"zip={zip_}" / "a.arrow", pa.table({"id": [1]}))
+    with pytest.raises(UnsupportedError, match="the rows of zip=01067 would move to zip=1067"):
+        rewrite(Tasks(), tmp_path / "own", tmp_path / "own", mode="overwrite", **options)
+    rewrite(
+        Tasks(), tmp_path / "own", tmp_path / "own", mode="overwrite", partitionTypeInference=False, partitionBy="zip"
+    )
+    assert ["zip=01067", "zip=1067"] == sorted(path.name for path in (tmp_path / "own").glob("zip=*"))
 
 
 def test_in_place_a_file_that_comes_while_it_is_planned_is_read_or_stays(own, monkeypatch):

@@ -1,5 +1,6 @@
 """DELETE, UPDATE and MERGE of SQL: the rows of the same computed from a copy, one commit each, and files without a match stay."""
 
+import re
 import threading
 import time
 
@@ -297,3 +298,42 @@ def test_the_path_of_a_file_is_a_column_of_tables_and_their_streams(sql, tmp_pat
         assert sorted(map(repr, ROWS)) == sorted(repr(tuple(row)) for row in sql.table("of_1").collect())
     finally:
         sql.sql("DROP TABLE streamed")
+
+
+SPELLINGS = {
+    "zeros before": ("zip=01067", "zip = '01067'", "zip=01067 would move to zip=1067"),
+    "zeros behind": ("zip=1.50", "zip = 1.5", "zip=1.50 would move to zip=1.5"),
+    "a plus": ("zip=+5", "zip = 5", "zip=+5 would move to zip=5"),
+    "as it is written": ("zip=1067", "zip = '1067'", None),
+    "a date": ("zip=2026-01-05", "zip = '2026-01-05'", None),
+    "not a match": ("zip=01067", "zip = 5", None),
+}
+
+
+@pytest.mark.parametrize("case", SPELLINGS)
+@pytest.mark.parametrize("statement", ["DELETE FROM {} WHERE {}", "UPDATE {} SET id = -1 WHERE {}"])
+def test_rows_do_not_move_to_a_partition_of_another_spelling(sql, tmp_path, case, statement):
+    """A read infers a number, so that rows of 01067 and of 1067 are one partition."""
+    name, condition, error = SPELLINGS[case]
+    value = name.partition("=")[2]
+    for zip_ in {value, "7"}:
+        frame = sql.range(2).selectExpr("id", f"'{zip_}' AS zip")
+        frame.write.format("arrowipc").mode("append").option("partitionBy", "zip").save(str(tmp_path / "t"))
+    before = files_of(tmp_path / "t")
+    run = lambda: sql.sql(statement.format(f"arrowipc.`{tmp_path / 't'}`", condition))  # noqa: E731
+    if error is None:
+        run()
+        return
+    with pytest.raises(Exception, match=re.escape(error)):
+        run()
+    assert before == files_of(tmp_path / "t")
+    location = f"USING arrowipc PARTITIONED BY (zip) LOCATION '{tmp_path / 't'}'"
+    sql.sql(f"CREATE TABLE spelled (id BIGINT, zip STRING) {location}")
+    try:
+        sql.sql(statement.format("spelled", f"zip = '{value}'"))
+        left = {value: -1} if "UPDATE" in statement else {}
+        assert {"7": 1, **left} == {
+            row.zip: row.m for row in sql.sql("SELECT zip, max(id) AS m FROM spelled GROUP BY zip").collect()
+        }
+    finally:
+        sql.sql("DROP TABLE spelled")
