@@ -72,6 +72,7 @@ class _Difference:
     only_a: int = 0
     only_b: int = 0
     columns: dict[str, int] = field(default_factory=dict)
+    not_compared: list[str] = field(default_factory=list)  # columns of both, of types without a common measure
     # The row or key, the column, both values; not more than --limit
     shown: list[tuple[str, str, Any, Any]] = field(default_factory=list)
 
@@ -92,8 +93,8 @@ def run_diff(arguments: argparse.Namespace) -> int:
         for path in (arguments.a, arguments.b)
     ]
     with one_table(sides[0], chosen) as a, one_table(sides[1], chosen) as b:
-        common, sentences = _compare_schemas(a.schema, b.schema)
-        difference = _Difference(sentences)
+        common, not_compared, sentences = _compare_schemas(a.schema, b.schema)
+        difference = _Difference(sentences, not_compared=not_compared)
         if arguments.key is None:
             _compare_by_position(difference, a, b, common, arguments.limit)
         else:
@@ -109,12 +110,12 @@ def run_diff(arguments: argparse.Namespace) -> int:
     return int(difference.is_any)
 
 
-def _compare_schemas(a: Schema, b: Schema) -> tuple[_Common, list[str]]:
-    """Return the columns of both, and sentences about what differs."""
+def _compare_schemas(a: Schema, b: Schema) -> tuple[_Common, list[str], list[str]]:
+    """Return the columns of both, the names of those whose values are not compared, and sentences about what differs."""
     of_a, of_b = _positions(a), _positions(b)
     sentences = [f"only A has the column {key[0]}: {a.fields[i].type}" for key, i in of_a.items() if key not in of_b]
     sentences += [f"only B has the column {key[0]}: {b.fields[i].type}" for key, i in of_b.items() if key not in of_a]
-    common = []
+    common, not_compared = [], []
     for key in (shared := [key for key in of_a if key in of_b]):
         ours, theirs = a.fields[of_a[key]], b.fields[of_b[key]]
         if ours.type != theirs.type:
@@ -125,12 +126,14 @@ def _compare_schemas(a: Schema, b: Schema) -> tuple[_Common, list[str]]:
         # Encodings of one type are equal by value; values of other types have no common measure.
         if alike(ours.type) == alike(theirs.type):
             common.append((key[0], of_a[key], of_b[key]))
+        else:
+            not_compared.append(key[0])
     if shared != [key for key in of_b if key in of_a]:
         sentences.append("the columns are in another order")
     # Sorted, as writers choose the order of pairs.
     if sorted(a.custom_metadata) != sorted(b.custom_metadata):
         sentences.append("the custom metadata of the schemas differs")
-    return common, sentences
+    return common, not_compared, sentences
 
 
 def _positions(schema: Schema) -> dict[tuple[str, int], int]:
@@ -236,7 +239,11 @@ def _describe(difference: _Difference, arguments: argparse.Namespace) -> Iterato
         return
     yield from (f"schema: {terminal.cut(sentence, 300)}" for sentence in difference.schema)
     parts = [(difference.differing, "differ"), (difference.only_a, "only in A"), (difference.only_b, "only in B")]
-    yield f"rows: {', '.join(f'{count:,} {words}' for count, words in parts if count) or 'no difference'}"
+    where = " in the columns that are compared" if difference.not_compared else ""
+    yield f"rows: {', '.join(f'{count:,} {words}' for count, words in parts if count) or 'no difference'}{where}"
+    if difference.not_compared:
+        names = ", ".join(terminal.cut(name, 60) for name in difference.not_compared)
+        yield f"not compared, as their types differ: {names}"
     if difference.columns:
         columns = ", ".join(f"{terminal.cut(name, 60)} {count:,}" for name, count in difference.columns.items())
         yield f"differing rows by column: {columns}"

@@ -44,7 +44,7 @@ CASES = [
     ("a row less", A.slice(0, 3), [], {"rows_b": 3, "only_a": 1}),
     ("an encoding", changed(s=A["s"].dictionary_encode()), [], {"schema": ["s is utf8 in A, dictionary<int32, utf8> in B"]}),
     ("a column less", A.drop_columns(["l"]), [], {"schema": ["only A has the column l: list<item: float64>"]}),
-    ("another type", changed(k=pa.array([1, 2, 3, 4], pa.int8())), [], {"schema": ["k is int64 in A, int8 in B"]}),
+    ("another type", changed(k=pa.array([1, 2, 3, 4], pa.int8())), [], {"schema": ["k is int64 in A, int8 in B"], "not_compared": ["k"]}),
     ("another order of columns", A.select(["s", "k", "l"]), [], {"schema": ["the columns are in another order"]}),
     ("another order of rows", A.take([3, 1, 0, 2]), ["--key", "k"], {}),
     ("rows by key", pa.concat_tables([changed(s=["z", "b", None, "d"]).take([3, 0, 2]), A.slice(0, 1).set_column(0, "k", pa.array([9]))]), ["--key", "k"], {"differing": 1, "only_a": 1, "only_b": 1, "columns": {"s": 1}}),
@@ -53,7 +53,16 @@ CASES = [
     ("chosen columns", changed(s=["a", "x", None, "d"]), ["--columns", "k,l"], {}),
     ("chosen rows", changed(s=["a", "x", None, "d"]), ["--where", "k > 2"], {"rows_a": 2, "rows_b": 2}),
 ]  # fmt: skip
-NONE = {"schema": [], "rows_a": 4, "rows_b": 4, "differing": 0, "only_a": 0, "only_b": 0, "columns": {}}
+NONE = {
+    "schema": [],
+    "rows_a": 4,
+    "rows_b": 4,
+    "differing": 0,
+    "only_a": 0,
+    "only_b": 0,
+    "columns": {},
+    "not_compared": [],
+}
 
 
 @pytest.mark.parametrize(("other", "options", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
@@ -99,6 +108,13 @@ def test_people_see_which_rows_differ(capsys, tmp_path):
     ] == lines[2:]
     assert 1 == main(["diff", "--key", "k", a, b])
     assert "  k 2  s       b  x\\x1b" in capsys.readouterr().out
+    c = write(tmp_path / "c", changed(k=pa.array([1, 2, 3, 9], pa.int8())))
+    assert 1 == main(["diff", a, c])
+    assert [
+        "schema: k is int64 in A, int8 in B",
+        "rows: no difference in the columns that are compared",
+        "not compared, as their types differ: k",
+    ] == capsys.readouterr().out.splitlines()[2:]
     assert 0 == main(["diff", a, a])
     assert "no difference" in capsys.readouterr().out
 
