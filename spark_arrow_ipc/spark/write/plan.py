@@ -141,7 +141,13 @@ class WritePlan:
     def _widen(self, existing: Schema, path: str, options: SparkWriteOptions) -> WritePlan:
         """Return the plan that also writes the additional columns of existing files, as nulls, and their wider types."""
         schema = widen_schema(
-            self.schema, self.file_schema, existing, path, options.schema_check, keeps_types=self.keeps_types
+            self.schema,
+            self.file_schema,
+            existing,
+            path,
+            options.schema_check,
+            keeps_types=self.keeps_types,
+            case_sensitive=options.case_sensitive,
         )
         if schema is None:
             return self

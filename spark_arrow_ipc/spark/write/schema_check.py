@@ -99,13 +99,20 @@ def widen_schema(
     check: SchemaCheck,
     *,
     keeps_types: bool = False,
+    case_sensitive: bool = False,
 ) -> s.StructType | None:
     """Return the schema with which a job can be added to files; None if its schema can stay."""
-    grown = _grow(in_files, existing, path, check, schema.names, keeps_types=keeps_types)
-    if grown is None:
-        return None
-    wider, added = grown
-    return s.StructType([*(wider.get(field.name, field) for field in schema.fields), *added])
+    wider, added = _grow(in_files, existing, path, check, schema.names, keeps_types=keeps_types) or ({}, [])
+    fields = [wider.get(field.name, field) for field in schema.fields]
+    if check is not SchemaCheck.NONE and not case_sensitive:
+        # Other tools match names exactly: to them, a column of another spelling is another column.
+        spellings = dict(zip(map(str.lower, existing.names), existing.names, strict=True))
+        fields = [
+            s.StructField(spellings.get(field.name.lower(), field.name), field.dataType, field.nullable, field.metadata)
+            for field in fields
+        ]
+    grown = s.StructType([*fields, *added])
+    return None if grown == schema else grown
 
 
 def merge_with_existing(

@@ -3,6 +3,7 @@
 import os
 
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 from pyspark.sql import types as s
 
@@ -111,6 +112,28 @@ def write(path, ddl, *columns, overwrite=False, **options):
 
 def read_schema(path, **options):
     return read_spark_schema(parse_read({"path": str(path), **options})).simpleString()
+
+
+def names_in_files(path):
+    return {tuple(pa.ipc.open_file(str(file)).schema.names) for file in path.rglob("*.arrow")}
+
+
+@pytest.mark.parametrize(("options", "names"), [
+    ({}, {("id", "Name", "v"), ("Name", "id", "v")}),
+    ({"schemaCheck": "exact"}, {("id", "Name", "v"), ("Name", "id", "v")}),
+    ({"schemaCheck": "none"}, {("id", "Name", "v"), ("NAME", "ID", "v")}),
+    ({"caseSensitive": "true", "schemaCheck": "none"}, {("id", "Name", "v"), ("NAME", "ID", "v")}),
+])  # fmt: skip
+def test_a_column_has_the_spelling_of_the_table(tmp_path, options, names):
+    """Other tools match names exactly."""
+    write(tmp_path / "t", "id bigint, Name string, v int", 1, "a", 2)
+    write(tmp_path / "t", "NAME string, ID bigint, v int", "b", 3, 4, **options)
+    assert names == names_in_files(tmp_path / "t")
+    if "schemaCheck" not in options:
+        write(tmp_path / "t", "ID int, new int, V bigint, NAME string", 1, 2, 3, "c")
+        assert ("id", "new", "v", "Name") in names_in_files(tmp_path / "t")
+        names = pyarrow.dataset.dataset(tmp_path / "t", format="ipc", exclude_invalid_files=True).to_table(["Name"])
+        assert ["a", "b", "c"] == sorted(names["Name"].to_pylist())
 
 
 def age(path, seconds):
