@@ -258,8 +258,8 @@ def _read_files(directory: TableDirectory, intent: CommitIntent) -> tuple[State 
         return state, files
     if files and intent.if_exists is IfExists.ERROR:
         raise CommitError(
-            f"the directory holds {count_noun(len(files), 'file')} ({join_texts([file.path for file in files])}), and ifExists is error; "
-            "nothing is written",
+            f"the directory holds {count_noun(len(files), 'file')} ({join_texts([file.path for file in files])}), and ifExists is error, "
+            'as without a mode; nothing is written. .mode("append") adds rows, .mode("overwrite") replaces them',
             path=directory.root,
         )
     return state, None if files else ()

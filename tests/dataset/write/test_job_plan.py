@@ -131,7 +131,9 @@ def test_if_exists_is_checked_before_any_work(tmp_path):
     path = tmp_path / "data"
     save(path, APPEND, "k=1:a", if_exists=IfExists.ERROR)
     state = sorted(path.rglob("*"))
-    with pytest.raises(CommitError, match=r"holds 1 file \(k=1/part-0.*ifExists is error; nothing is written"):
+    with pytest.raises(
+        CommitError, match=r"holds 1 file \(k=1/part-0.*ifExists is error, as without a mode; nothing is written"
+    ):
         plan_job(str(path), APPEND, if_exists=IfExists.ERROR)
     plan = plan_job(str(path), APPEND, if_exists=IfExists.IGNORE)
     assert plan.skip

@@ -4,8 +4,8 @@ import pytest
 
 MODES = {
     # mode, options, rows after it in a new directory, and in one with 6 rows; text is that of a refusal
-    "Spark's default": (None, {}, 6, "ifExists is error; nothing is written"),
-    "errorifexists": ("errorifexists", {}, 6, "ifExists is error; nothing is written"),
+    "Spark's default": (None, {}, 6, "ifExists is error, as without a mode; nothing is written"),
+    "errorifexists": ("errorifexists", {}, 6, "ifExists is error, as without a mode; nothing is written"),
     "ignore": ("ignore", {}, 6, 6),
     "append": ("append", {}, 6, 12),
     "overwrite": ("overwrite", {}, 6, 6),
