@@ -279,7 +279,7 @@ def read_footer(source: ByteSource, limits: Limits) -> tuple[memoryview, int]:
         raise InvalidFramingError(
             expected=f"the magic {MAGIC.decode()} at the end of the file",
             found=f"{bytes(tail[4:])!r}: the file is truncated, or its writer did not finish; copy or write it again, or read "
-            "its complete record batches with recover=true",
+            "its complete record batches with recover=true or 'arrowipc repair'",
             byte_offset=nbytes - len(MAGIC),
             spec=_FILE_SPEC,
         )

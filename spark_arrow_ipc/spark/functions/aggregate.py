@@ -120,8 +120,10 @@ def plan_aggregate(
 ) -> AggregatePlan:
     """Plan an aggregate over rows of a schema."""
     names = [*group_by, *aggregates]
-    if not aggregates:
-        raise OptionError('aggregates is empty; give a name and a function for each, as {"rows": "count(*)"}')
+    if not aggregates or not isinstance(aggregates, Mapping):
+        raise OptionError(
+            'aggregates is empty, or no dictionary; give a name and a function for each, as {"rows": "count(*)"}'
+        )
     twice = [name for i, name in enumerate(names) if name.casefold() in {other.casefold() for other in names[:i]}]
     if twice:
         raise OptionError(f"two columns of the result are named {twice[0]}; give the aggregate another name")
