@@ -124,7 +124,7 @@ def test_the_first_columns_have_bounds(tmp_path):
 
 def test_a_name_of_several_columns_has_none(tmp_path):
     commit_files(tmp_path / "t", pa.table({"k": [1]}), pa.table({"k": [2]}))
-    commit_files(tmp_path / "t", pa.table({"K": [3]}))
+    commit_files(tmp_path / "t", pa.table({"K": [3]}), caseSensitive="true")
     assert bounds(tmp_path / "t", "k") is None
 
 
