@@ -4,7 +4,6 @@ import json
 import os
 from pathlib import Path
 
-import arrow_files
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
@@ -100,6 +99,8 @@ def test_errors_are_those_of_a_source_that_is_created(pushed, tmp_path):
 @pytest.mark.parametrize("push_down", ["true", "false"])
 def test_what_is_not_supported_is_said(pushed, tmp_path, schema, push_down):
     """Spark takes a NotImplementedError of a plan for a source without partitions."""
+    import arrow_files  # not in the process that unpickles `Derived`
+
     session = pushed.newSession()
     session.conf.set("spark.arrowipc.pushDown", push_down)
     session.range(1).write.format("arrowipc").mode("append").save(str(tmp_path / "t"))
