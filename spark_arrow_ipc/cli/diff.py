@@ -242,7 +242,7 @@ def _describe(difference: _Difference, arguments: argparse.Namespace) -> Iterato
     where = " in the columns that are compared" if difference.not_compared else ""
     yield f"rows: {', '.join(f'{count:,} {words}' for count, words in parts if count) or 'no difference'}{where}"
     if difference.not_compared:
-        names = ", ".join(terminal.cut(name, 60) for name in difference.not_compared)
+        names = terminal.cut(", ".join(difference.not_compared), 300)
         yield f"not compared, as their types differ: {names}"
     if difference.columns:
         columns = ", ".join(f"{terminal.cut(name, 60)} {count:,}" for name, count in difference.columns.items())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+import numpy as np
 
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.dataset.listing.globs import is_pattern
-from spark_arrow_ipc.dataset.listing.partition_values import partition_directory, unescape_path_name
+from spark_arrow_ipc.dataset.listing.partition_values import cast, infer_type, partition_directory, unescape_path_name
 from spark_arrow_ipc.dataset.write import WriteMode
 from spark_arrow_ipc.dataset.write.job_plan import JobPlan
 from spark_arrow_ipc.errors import OptionError, UnsupportedError
@@ -48,24 +51,42 @@ def check_spellings(partitions: Iterable[ArrowIpcInputPartition], chosen: Collec
     """Raise if rows of files, or of those at some paths, would move, as their directory spells a number in another way."""
     # Whoever wrote zip=01067 and zip=1067 wrote strings, and a read infers one number from both.
     for partition in partitions:
-        numbers = [isinstance(field.type, t.Int | t.FloatingPoint | t.Decimal) for field in partition.partition_fields]
-        names = [field.name for field in partition.partition_fields]
-        if not any(numbers):
+        fields = partition.partition_fields
+        if not any(isinstance(field.type, _NUMBERS) for field in fields):
             continue
         for part in partition.ranges:
             if chosen is not None and part.path not in chosen:
                 continue
-            directories = parent(part.path).split(SEPARATOR)[-len(names) :]
-            for is_number, name, value, directory in zip(numbers, names, part.partition, directories, strict=True):
-                new = partition_directory([name], [value]) if is_number and value is not None else directory  # type: ignore[list-item]
-                if _value(new) != _value(directory):
+            # Files may lie in a plain directory below the partition's.
+            directories = [name for name in parent(part.path).split(SEPARATOR) if "=" in name][-len(fields) :]
+            if len(directories) < len(fields):  # the file is in no partition, and its values are null
+                continue
+            for field, value, directory in zip(fields, part.partition, directories, strict=True):
+                string = unescape_path_name(directory.partition("=")[2])
+                if (
+                    isinstance(field.type, _NUMBERS)
+                    and value is not None
+                    and string not in _spellings(field.type, value, string)
+                ):
                     raise UnsupportedError(
-                        f"the rows of {directory} would move to {new}, as a read infers a number from the name: give the option "
-                        "partitionTypeInference=false, or declare the column as STRING in CREATE TABLE. Nothing is changed",
+                        f"the rows of {directory} would move to {partition_directory([field.name], [_number(field.type, value)])}, as "
+                        "a read finds this number in the name: give the option partitionTypeInference=false, or declare the "
+                        "column with its own type, such as STRING, in CREATE TABLE. Nothing is changed",
                         path=parent(part.path),
-                        field_path=name,
+                        field_path=field.name,
                     )
 
 
-def _value(directory: str) -> str:
-    return unescape_path_name(directory.partition("=")[2])
+_NUMBERS: Final = (t.Int, t.FloatingPoint, t.Decimal)
+
+
+def _spellings(type_: t.DataType, value: Any, string: str) -> set[str]:
+    """Return a number as a write of its type names it, and as one of the type that its string has."""
+    inferred = infer_type(string)
+    numbers = [_number(type_, value), *([cast(string, inferred)] if isinstance(inferred, _NUMBERS) else [])]
+    return {partition_directory(["k"], [number]).partition("=")[2] for number in numbers}
+
+
+def _number(type_: t.DataType, value: Any) -> Any:
+    # The digits of a float are those of its width.
+    return np.float32(value) if type_ == t.float32 else value

@@ -56,7 +56,7 @@ def _convert_growing_batches(
     grown = [
         i
         for i, new in enumerate(spark_columns.written.fields)
-        if i >= len(spark_schema) or new != spark_columns.schema.fields[i]
+        if i >= len(spark_schema) or new.dataType != spark_columns.schema.fields[i].dataType
     ]
     target = s.StructType([spark_columns.written.fields[i] for i in grown])
     converter = compile_converter(spark_schema, target, ReadOptions())

@@ -106,13 +106,21 @@ def widen_schema(
     fields = [wider.get(field.name, field) for field in schema.fields]
     if check is not SchemaCheck.NONE and not case_sensitive:
         # Other tools match names exactly: to them, a column of another spelling is another column.
-        spellings = dict(zip(map(str.lower, existing.names), existing.names, strict=True))
+        spellings: dict[str, set[str]] = {}
+        for name in existing.names:
+            spellings.setdefault(name.lower(), set()).add(name)
         fields = [
-            s.StructField(spellings.get(field.name.lower(), field.name), field.dataType, field.nullable, field.metadata)
+            s.StructField(_spell(field.name, spellings), field.dataType, field.nullable, field.metadata)
             for field in fields
         ]
     grown = s.StructType([*fields, *added])
     return None if grown == schema else grown
+
+
+def _spell(name: str, spellings: Mapping[str, set[str]]) -> str:
+    """Return the only spelling of a name, or the name itself where there is none or are several."""
+    names = spellings.get(name.lower(), {name})
+    return name if len(names) > 1 else next(iter(names))
 
 
 def merge_with_existing(

@@ -4,6 +4,7 @@ import re
 import threading
 import time
 
+import arrow_files
 import pyarrow as pa
 import pyspark
 import pytest
@@ -337,3 +338,30 @@ def test_rows_do_not_move_to_a_partition_of_another_spelling(sql, tmp_path, case
         }
     finally:
         sql.sql("DROP TABLE spelled")
+
+
+NUMBERS = {
+    "a float": ("FLOAT", ["0.1", "3.4028235E38", "NaN"], "p=0.1"),
+    "a double": ("DOUBLE", ["1.0E7", "0.1", "-0.0"], "p=0.1"),
+    "a double of whole digits": ("DOUBLE", ["5.0"], "p=5"),
+    "a decimal": ("DECIMAL(5,2)", ["1.50", "-0.25"], "p=1.50"),
+    "a long": ("BIGINT", ["-9223372036854775808", "7"], "p=7"),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+@pytest.mark.parametrize("below", ["", "sub"])
+def test_rows_of_numbers_that_have_their_spelling_are_changed(sql, tmp_path, case, below):
+    type_, values, name = NUMBERS[case]
+    sql.sql(
+        f"CREATE TABLE numbers (id BIGINT, p {type_}) USING arrowipc PARTITIONED BY (p) LOCATION '{tmp_path / 't'}'"
+    )
+    try:
+        rows = ", ".join(f"({i}, CAST('{value}' AS {type_}))" for i, value in enumerate(values))
+        sql.sql(f"INSERT INTO numbers VALUES {rows}")
+        arrow_files.write(tmp_path / "t" / name / below / "other.arrow", pa.table({"id": [100, 101]}))
+        sql.sql("DELETE FROM numbers WHERE id = 100")
+        assert [*range(len(values)), 101] == [row.id for row in sql.sql("SELECT id FROM numbers ORDER BY id").collect()]
+        assert 1 == sql.sql(f"SELECT * FROM numbers WHERE id = 101 AND p <=> CAST('{name[2:]}' AS {type_})").count()
+    finally:
+        sql.sql("DROP TABLE numbers")

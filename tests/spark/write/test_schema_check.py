@@ -136,6 +136,23 @@ def test_a_column_has_the_spelling_of_the_table(tmp_path, options, names):
         assert ["a", "b", "c"] == sorted(names["Name"].to_pylist())
 
 
+def test_a_column_of_two_spellings_keeps_its_own(tmp_path):
+    write(tmp_path / "t", "a int, A int", 1, 2, caseSensitive="true")
+    write(tmp_path / "t", "a int", 3)
+    assert {("a", "A"), ("a",)} == names_in_files(tmp_path / "t")
+    names = pyarrow.dataset.dataset(tmp_path / "t", format="ipc", exclude_invalid_files=True).to_table(["a"])
+    assert [1, 3] == sorted(names["a"].to_pylist())
+
+
+def test_a_column_of_another_case_is_written_as_it_is(tmp_path):
+    """An extension on its storage type is no Spark type that a conversion would find."""
+    for name in ("flag", "FLAG"):
+        schema = s.StructType([s.StructField(name, s.ByteType(), metadata={"ARROW:extension:name": "arrow.bool8"})])
+        writer = ArrowIpcBatchWriter.plan(schema, str(tmp_path / "t"), parse_write({}), overwrite=False)
+        writer.commit([writer.write(iter([pa.record_batch({name: pa.array([1, None], pa.int8())})]))])
+    assert {("flag",)} == names_in_files(tmp_path / "t")
+
+
 def age(path, seconds):
     """Make the files of a directory older."""
     for file in path.rglob("*.arrow"):
