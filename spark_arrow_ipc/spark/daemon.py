@@ -22,7 +22,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
-# Without PySpark, which `main` imports from where it chooses.
+# None of these modules imports PySpark: `main` first chooses from where.
 
 _SPARKS: Final = "pyspark.daemon"
 """The module of Spark's own daemon, which has the loop that forks workers."""

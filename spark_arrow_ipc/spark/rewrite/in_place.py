@@ -50,29 +50,32 @@ def _check_newest(job: JobPlan, reading: ReadOptions) -> None:
 def check_spellings(partitions: Iterable[ArrowIpcInputPartition], chosen: Collection[str] | None = None) -> None:
     """Raise if rows of files, or of those at some paths, would move, as their directory spells a number in another way."""
     # Whoever wrote zip=01067 and zip=1067 wrote strings, and a read infers one number from both.
+    checked: set[str] = set()
     for partition in partitions:
         fields = partition.partition_fields
         if not any(isinstance(field.type, _NUMBERS) for field in fields):
             continue
         for part in partition.ranges:
-            if chosen is not None and part.path not in chosen:
+            directory = parent(part.path)
+            if directory in checked or (chosen is not None and part.path not in chosen):
                 continue
+            checked.add(directory)
             # Files may lie in a plain directory below the partition's.
-            directories = [name for name in parent(part.path).split(SEPARATOR) if "=" in name][-len(fields) :]
-            if len(directories) < len(fields):  # the file is in no partition, and its values are null
+            names = [name for name in directory.split(SEPARATOR) if "=" in name][-len(fields) :]
+            if len(names) < len(fields):  # the file is in no partition, and its values are null
                 continue
-            for field, value, directory in zip(fields, part.partition, directories, strict=True):
-                string = unescape_path_name(directory.partition("=")[2])
+            for field, value, name in zip(fields, part.partition, names, strict=True):
+                string = unescape_path_name(name.partition("=")[2])
                 if (
                     isinstance(field.type, _NUMBERS)
                     and value is not None
                     and string not in _spellings(field.type, value, string)
                 ):
                     raise UnsupportedError(
-                        f"the rows of {directory} would move to {partition_directory([field.name], [_number(field.type, value)])}, as "
+                        f"the rows of {name} would move to {partition_directory([field.name], [_number(field.type, value)])}, as "
                         "a read finds this number in the name: give the option partitionTypeInference=false, or declare the "
                         "column with its own type, such as STRING, in CREATE TABLE. Nothing is changed",
-                        path=parent(part.path),
+                        path=directory,
                         field_path=field.name,
                     )
 
