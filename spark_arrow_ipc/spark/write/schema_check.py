@@ -106,21 +106,14 @@ def widen_schema(
     fields = [wider.get(field.name, field) for field in schema.fields]
     if check is not SchemaCheck.NONE and not case_sensitive:
         # Other tools match names exactly: to them, a column of another spelling is another column.
-        spellings: dict[str, set[str]] = {}
-        for name in existing.names:
-            spellings.setdefault(name.lower(), set()).add(name)
+        absent = len(existing.names)
+        positions = find_columns(existing.names, schema.names, absent=absent)
         fields = [
-            s.StructField(_spell(field.name, spellings), field.dataType, field.nullable, field.metadata)
-            for field in fields
+            field if i == absent else s.StructField(existing.names[i], field.dataType, field.nullable, field.metadata)
+            for field, i in zip(fields, positions, strict=True)
         ]
     grown = s.StructType([*fields, *added])
     return None if grown == schema else grown
-
-
-def _spell(name: str, spellings: Mapping[str, set[str]]) -> str:
-    """Return the only spelling of a name, or the name itself where there is none or are several."""
-    names = spellings.get(name.lower(), {name})
-    return name if len(names) > 1 else next(iter(names))
 
 
 def merge_with_existing(
