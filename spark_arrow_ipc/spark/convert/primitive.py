@@ -272,7 +272,6 @@ def _beyond(value: str, holds: str, path: str) -> UnsupportedError:
 # more; so this is checked here: by the extremes of a batch, and with two comparisons of words for each value if these do
 # not tell (0.06 and 0.27 ms for 65,536 values).
 _WORD = 1 << 64
-_MOST_DIGITS_OF_A_WORD = 18
 
 
 def integer(type_: t.Int, natural: s.DataType, site: Site) -> Conversion:
@@ -387,7 +386,7 @@ def _are_short(words: Numbers, precision: int) -> bool:
     if len(words) == 0:
         return True
     low, high = words[:, 0].view(np.int64), words[:, 1].view(np.int64)
-    if precision > _MOST_DIGITS_OF_A_WORD:
+    if precision > t.MAX_DECIMAL_PRECISION[64]:
         bound = 10**precision // _WORD
         return bool(high.max() < bound and high.min() >= -bound)
     bound, least = 10**precision, low.min()

@@ -52,7 +52,7 @@ _KEYS_NBYTES: Final = 17
 _MOST_NBYTES: Final = 64 << 20
 """Of the bounds in all notes of a plan, which the JVM holds as long as the frame: of very many files fewer columns have some."""
 
-_MOST_DIGITS: Final = 18
+_MOST_DIGITS: Final = t.MAX_DECIMAL_PRECISION[64]
 """Of decimals that have keys: as many as 64 bits hold."""
 
 _MOST_PARTITIONS: Final = 64

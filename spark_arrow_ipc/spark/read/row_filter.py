@@ -60,7 +60,7 @@ _EXACT: Final = Context(prec=100)
 _PLAIN_COLLATION: Final = "UTF8_BINARY"
 
 _WORDS: Final = np.dtype((np.int64, 2))
-_WORD_DIGITS: Final = 18
+_WORD_DIGITS: Final = t.MAX_DECIMAL_PRECISION[64]
 """A decimal of so many digits is the lower of its two words."""
 _WORD_END: Final = 10**_WORD_DIGITS
 

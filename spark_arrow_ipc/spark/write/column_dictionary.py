@@ -37,7 +37,7 @@ _MOST_RANGE: Final = 1 << 17
 _MOST_SOUGHT: Final = 1 << 16
 """Most values that are hashed for each batch."""
 
-MOST_DIGITS: Final = 18
+MOST_DIGITS: Final = t.MAX_DECIMAL_PRECISION[64]
 """Digits of the decimals that a 64-bit word holds."""
 
 
