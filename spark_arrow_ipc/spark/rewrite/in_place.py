@@ -49,7 +49,7 @@ def _check_newest(job: JobPlan, reading: ReadOptions) -> None:
 
 def check_spellings(partitions: Iterable[ArrowIpcInputPartition], chosen: Collection[str] | None = None) -> None:
     """Raise if rows of files, or of those at some paths, would move, as their directory spells a number in another way."""
-    # Whoever wrote zip=01067 and zip=1067 wrote strings, and a read infers one number from both.
+    # The names zip=01067 and zip=1067 come from strings, but a read infers the same number from both.
     checked: set[str] = set()
     for partition in partitions:
         fields = partition.partition_fields
