@@ -1,5 +1,6 @@
 """How the suite runs: what its smoke tests try, and what its default run may take."""
 
+import contextlib
 import re
 import subprocess
 import sys
@@ -31,6 +32,19 @@ def test_cpu_time_of_ended_processes_is_counted():
     nested = f"{program}subprocess.run([sys.executable, '-c', {program!r}])"
     subprocess.run([sys.executable, "-c", nested], check=True)
     assert cpu_time.of_processes() - before > 0.5
+
+
+@pytest.mark.parametrize(("slow_calls", "is_excess"), [(0, False), (2, False), (3, True)])
+def test_a_call_is_too_slow_where_each_of_three_is(monkeypatch, slow_calls, is_excess):
+    answers = iter(["9.0 s"] * slow_calls + [None])
+    monkeypatch.setattr(cpu_time, "excess_over", lambda *_: next(answers))
+    with pytest.raises(AssertionError, match=r"9\.0 s") if is_excess else contextlib.nullcontext():
+        assert cpu_time.at_most(1, int, "3") == 3
+
+
+def test_a_call_that_is_fast_enough_raises_its_error():
+    with pytest.raises(ValueError, match="invalid literal"):
+        cpu_time.at_most(1, int, "x")
 
 
 @pytest.mark.parametrize(("seconds", "took", "is_excess"), [(1, 0.9, False), (1, 100, True), (0, 0.1, True)])

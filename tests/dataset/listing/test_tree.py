@@ -217,9 +217,8 @@ def test_listing_counts_what_it_skips(tmp_path):
 def test_many_files_are_listed_in_seconds(tmp_path):
     for i in range(10_000):
         os.close(os.open(tmp_path / f"part-{i:05d}.arrow", os.O_CREAT | os.O_WRONLY))
-    with cpu_time.at_most(2):
-        files = list_files([str(tmp_path)])
-        assert 10_000 == len(files)
+    files = cpu_time.at_most(2, list_files, [str(tmp_path)])
+    assert 10_000 == len(files)
     assert files == pickle.loads(pickle.dumps(files))
 
 
@@ -284,7 +283,6 @@ def test_many_partitions_are_listed_and_discovered_in_seconds(tmp_path, levels):
         directory = tmp_path.joinpath(*(f"{name}={value}" for name, value in zip("abc", values, strict=True)))
         directory.mkdir(parents=True)
         os.close(os.open(directory / "part.arrow", os.O_CREAT | os.O_WRONLY))
-    with cpu_time.at_most(2):
-        found = discover(list_tree([str(tmp_path)]))
+    found = cpu_time.at_most(2, lambda: discover(list_tree([str(tmp_path)])))
     assert (1_000, ["a", "b", "c"]) == (len(found.files), [field.name for field in found.fields])
     assert (9, 9, 9) == found.files[-1].partition
