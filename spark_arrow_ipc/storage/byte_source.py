@@ -187,7 +187,11 @@ class FileSource(ExactReads):
         done = 0
         while done < left:
             # `preadv` has no position that threads would share.
-            count = os.preadv(self._descriptor, [data[done : done + _PREAD_NBYTES]], byte_offset + done)
+            try:
+                count = os.preadv(self._descriptor, [data[done : done + _PREAD_NBYTES]], byte_offset + done)
+            except OSError as error:  # of a descriptor, which names no file
+                error.filename = self.path
+                raise
             if not count:
                 break
             done += count

@@ -1,5 +1,6 @@
 """Exact byte ranges: whole, or an error that says where the bytes end."""
 
+import contextlib
 import os
 
 import pytest
@@ -90,3 +91,11 @@ def test_a_growing_file_is_read_again(tmp_path):
     assert source.grow(2)
     assert b"abcd" == bytes(source.read_up_to(0, 9))
     source.close()
+
+
+def test_an_error_of_a_read_names_the_file(tmp_path):
+    with (
+        contextlib.closing(FileSource.open(str(tmp_path))) as source,
+        pytest.raises(IsADirectoryError, match=str(tmp_path)),
+    ):
+        source.read_up_to(0, 8)

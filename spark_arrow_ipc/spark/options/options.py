@@ -348,7 +348,7 @@ def _check_known(key: str, string: str, side: Side, others: Sequence[Side]) -> N
             raise OptionError(
                 f"the option {option.name} is for {other.doing}, and here data is {side.done}; remove it{assignment}"
             )
-    hint = did_you_mean(key, (option.name for option in side), show=str, most=1)
+    hint = did_you_mean(key, (option.name for one in (side, *others) for option in one), show=str, most=1)
     if hint:
         raise OptionError(f"there is no option {key[:_SHOWN]}; {hint}")
     raise OptionError(

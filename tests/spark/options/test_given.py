@@ -15,6 +15,7 @@ from spark_arrow_ipc.spark.options.options import (
 
 READ_ERRORS = {
     "near miss": ({"colums": "a"}, "there is no option colums; did you mean columns?"),
+    "near miss of a stream's": ({"maxFilePerTrigger": "9"}, "there is no option maxFilePerTrigger; did you mean maxFilesPerTrigger?"),
     "far miss": ({"zzz": "true"}, "there is no option zzz for reading; 'python -m spark_arrow_ipc.spark.options' prints all of them"),
     "write option": ({"compression": "lz4"}, "the option compression is for writing, and here data is read; remove it (compression=lz4)"),
     "what Spark adds to a sink": ({"queryname": "q"}, "the option queryName is for writeStream, and here data is read; remove it"),
