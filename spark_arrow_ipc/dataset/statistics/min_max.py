@@ -10,7 +10,7 @@ compared byte by byte: one pass finds the slots that share the least byte, and o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -21,7 +21,6 @@ from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
 from spark_arrow_ipc.arrow.layout import Role
-from spark_arrow_ipc.arrow.python_values import scalars
 from spark_arrow_ipc.dataset.predicate.expressions import Raw
 
 MOST_BYTES: Final = 64
@@ -126,19 +125,21 @@ def _decimals(array: Array, valid: Mask) -> _Bounds:
     values = array_data.data_values(array)
     if values.dtype.names is None:
         return _numbers(array, valid)
-    words = values if valid is None else values[valid]
-    least, greatest = scalars.to_unscaled_ints(
-        np.array([_extreme(words, np.min), _extreme(words, np.max)], words.dtype)
-    )
-    return least, greatest
+    columns = [values[name] for name in sorted(values.dtype.names, reverse=True)]
+    words = columns if valid is None else [column[valid] for column in columns]
+    return _extreme(words, np.min), _extreme(words, np.max)
 
 
-def _extreme(words: _Numbers, best: Callable[[_Numbers], Any]) -> Any:
-    """Return the least or greatest wide decimal: by its highest word, among equals by the next."""
-    for name in sorted(words.dtype.names or (), reverse=True):
-        column = words[name]
-        words = words[column == best(column)]
-    return words[0]
+def _extreme(words: Sequence[_Numbers], best: Callable[[_Numbers], Any]) -> int:
+    """Return the least or greatest wide decimal: by its highest word, which comes first, among equals by the next."""
+    highest, *lower = words
+    word = best(highest)
+    if not lower:
+        return int(word)
+    is_best = highest == word
+    # The highest words of most columns are all 0, which is quicker to see than to select.
+    below = _extreme(lower if is_best.all() else [column[is_best] for column in lower], best)
+    return int(word) << 64 * len(lower) | below
 
 
 def _bools(array: Array, valid: Mask) -> _Bounds:
