@@ -26,7 +26,6 @@ from spark_arrow_ipc.errors import LimitError, SchemaMismatchError, error_contex
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.options.read_options import ReadOptions
 from spark_arrow_ipc.spark.types.extension_columns import spatial_of
-from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.dictionaries import TaskDictionaries
 from spark_arrow_ipc.spark.write.restore_values import restore
 from spark_arrow_ipc.spark.write.written_columns import SourceColumns, WrittenColumns
@@ -38,21 +37,20 @@ _NS_PER_US = 1000
 def convert_batches(batches: Iterable[bridge.PyArrowBatch], columns: WrittenColumns) -> Iterator[RecordBatch]:
     """Convert a task's batches to the written batches, in which no column is a dictionary yet (`FileDictionaries`)."""
     if columns.source is not None:
-        usual = _convert_growing_batches(batches, columns.source, columns.usual)
+        usual = _convert_growing_batches(batches, columns.source, columns.sent, columns.usual)
     else:
         usual = (convert_batch(batch, columns.usual) for batch in batches)
     return usual if columns.schema is columns.usual else _Columns(columns, columns.plain).convert(usual)
 
 
 def _convert_growing_batches(
-    batches: Iterable[bridge.PyArrowBatch], spark_columns: SourceColumns, usual: Schema
+    batches: Iterable[bridge.PyArrowBatch], spark_columns: SourceColumns, spark_schema: Schema, usual: Schema
 ) -> Iterator[RecordBatch]:
     """Convert batches with fewer columns or narrower types, as a read converts older files."""
     # Imported late: other writes do not need the modules of reads.
     from spark_arrow_ipc.spark.convert.conversion import nulls
     from spark_arrow_ipc.spark.convert.plan import compile_converter
 
-    spark_schema = arrow_schema_for(spark_columns.schema)
     grown = [
         i
         for i, new in enumerate(spark_columns.written.fields)

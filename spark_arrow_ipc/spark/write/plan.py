@@ -35,6 +35,7 @@ from spark_arrow_ipc.spark.options.write_options import SparkWriteOptions
 from spark_arrow_ipc.spark.types import schema_pairs, spark_annotation
 from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.batches import convert_batches, first_rows, session_time_zone
+from spark_arrow_ipc.spark.write.columnar_rows import read_columnar
 from spark_arrow_ipc.spark.write.file_dictionaries import (
     SAMPLE_NBYTES,
     SAMPLE_ROWS,
@@ -71,7 +72,7 @@ class WritePlan:
         self, staging: Staging, batches: Iterable[PyArrowBatch], partition_id: int, directory: str = ""
     ) -> TaskOutput:
         """Stage the rows of one task."""
-        source = iter(batches)
+        source = read_columnar(batches, self.columns.sent)
         first = next(source, None)
         if first is None:
             return TaskOutput(staging.jobid)

@@ -20,6 +20,7 @@ from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.column_path import find_columns
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import OptionError
+from spark_arrow_ipc.spark.types.spark_to_arrow import arrow_schema_for
 from spark_arrow_ipc.spark.write.file_dictionaries import can_encode
 from spark_arrow_ipc.spark.write.tensors import ListsBelow, TensorTarget
 
@@ -47,6 +48,11 @@ class WrittenColumns:
     source: SourceColumns | None = (
         None  # what Spark gives, if that is less; None if it gives all columns with their types
     )
+
+    @property
+    def sent(self) -> Schema:
+        """The columns that Spark sends, with their usual types."""
+        return self.usual if self.source is None else arrow_schema_for(self.source.schema)
 
     @property
     def plain(self) -> Schema:

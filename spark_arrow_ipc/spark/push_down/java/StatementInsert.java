@@ -51,7 +51,7 @@ public class StatementInsert implements Write, BatchWrite {
   private Write built(WriteBuilder builder) { return isOverwrite ? ((SupportsTruncate) builder).truncate().build() : builder.build(); }
 
   public String description() { return write.description(); }
-  public StreamingWrite toStreaming() { return write.toStreaming(); }
+  public StreamingWrite toStreaming() { return new ColumnarWriter.Stream(write.toStreaming()); }
   public CustomMetric[] supportedCustomMetrics() { return write.supportedCustomMetrics(); }
   public CustomTaskMetric[] reportDriverMetrics() { return write.reportDriverMetrics(); }
   public BatchWrite toBatch() { return this; }
@@ -61,7 +61,7 @@ public class StatementInsert implements Write, BatchWrite {
     SourceTable base = tableRead();
     python = base == null ? write.toBatch()
       : built(new PythonTable(RowStatement.source(base, base.read(), "APPEND", Collections.EMPTY_SET), Source.NAME, table.schema()).newWriteBuilder(info)).toBatch();
-    return python.createBatchWriterFactory(physical);
+    return (DataWriterFactory) ColumnarWriter.factory(python.createBatchWriterFactory(physical));
   }
 
   public void onDataWriterCommit(WriterCommitMessage message) { python.onDataWriterCommit(message); }

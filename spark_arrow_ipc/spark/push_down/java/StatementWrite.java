@@ -37,7 +37,7 @@ public class StatementWrite implements WriteBuilder, Write, BatchWrite {
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
     PythonTable written = new PythonTable(statement.source(), Source.NAME, table.schema());
     python = written.newWriteBuilder(new SourceTable.WriteInfo(info, table.withOptions(info.options()))).build().toBatch();
-    return new RowByRowWriter.Factory(python.createBatchWriterFactory(physical));
+    return new RowByRowWriter.Factory((DataWriterFactory) ColumnarWriter.factory(python.createBatchWriterFactory(physical)));
   }
 
   public void commit(WriterCommitMessage[] messages) { python.commit(messages); }

@@ -1,0 +1,230 @@
+package sparkarrowipc;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Iterator;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
+import org.apache.spark.unsafe.Platform;
+
+/**
+ * The rows of a task as batches, each of which is one row of one BINARY column: its bytes are columns in Arrow's layout.
+ *
+ * Spark's own writer of Arrow calls several methods for each value, and makes a BigInteger of each decimal. Here the value goes
+ * from the bytes of an UnsafeRow to the buffer of its column. The bytes of a batch are 32-bit integers, the text of the session's
+ * time zone, and buffers; each of these is followed by zeros up to a multiple of eight:
+ *
+ *   rows, bytes of the time zone, and of each column the nulls and the bytes of its data;
+ *   of each column the validity, if it has nulls, then the offsets, if its values are strings or binaries, then the data.
+ *
+ * `spark/write/columnar_rows.py` reads them.
+ */
+public class ColumnarRows implements Iterator {
+  static final String COLUMN = "columns of arrowipc";
+
+  private static final int MOST_ROWS = 65536;
+  /** Bytes of a batch, which one row may exceed; a task has three copies: these buffers, the batch, Spark's vector. */
+  private static final int MOST_BYTES = 4 << 20;
+  /** In wide tables: a column of a batch costs Python some 10 microseconds, however few rows it has. */
+  private static final int BYTES_OF_COLUMN = 8 << 10;
+  private static final int MOST_COLUMNS_COUNTED = 1 << 14;
+  private static final int USUAL_TEXT_BYTES = 16;
+  private static final long MOST_ARRAY = Integer.MAX_VALUE - 64;
+
+  private static final int BOOLEAN = 0, BYTE = 1, SHORT = 2, INT = 3, LONG = 4, DECIMAL = 5, LARGE_DECIMAL = 6, BYTES = 7;
+  private static final int[] WIDTHS = {0, 1, 2, 4, 8, 16, 16, 0};
+
+  private final Iterator source;
+  private final StructType schema;
+  private final byte[] timeZone = SQLConf.get().sessionLocalTimeZone().getBytes(StandardCharsets.UTF_8);
+  private final int[] kinds;
+  private final int nullBytes;
+  private final int mostBytes;
+  private final int capacity;
+  private final byte[][] data;
+  private final byte[][] offsets;
+  private final byte[][] validity;
+  private final long[] lengths;
+  private final int[] nulls;
+  private UnsafeProjection projection = null;
+  private int rows = 0;
+  private long textBytes = 0;
+
+  ColumnarRows(Iterator source, StructType schema) {
+    this.source = source;
+    this.schema = schema;
+    int n = schema.length(), width = 0;
+    kinds = new int[n];
+    for (int c = 0; c < n; c++) {
+      kinds[c] = kind(schema.fields()[c].dataType());
+      width += kinds[c] == BYTES ? 4 + USUAL_TEXT_BYTES : Math.max(1, WIDTHS[kinds[c]]);
+    }
+    nullBytes = UnsafeRow.calculateBitSetWidthInBytes(n);
+    mostBytes = Math.max(MOST_BYTES, Math.min(n, MOST_COLUMNS_COUNTED) * BYTES_OF_COLUMN);
+    capacity = Math.max(1, Math.min(MOST_ROWS, mostBytes / width));
+    data = new byte[n][];
+    offsets = new byte[n][];
+    validity = new byte[n][];
+    lengths = new long[n];
+    nulls = new int[n];
+    for (int c = 0; c < n; c++) {
+      data[c] = new byte[kinds[c] == BOOLEAN ? (capacity + 7) / 8 : kinds[c] == BYTES ? capacity * USUAL_TEXT_BYTES : capacity * WIDTHS[kinds[c]]];
+      offsets[c] = new byte[kinds[c] == BYTES ? 4 * (capacity + 1) : 0];
+      validity[c] = new byte[(capacity + 7) / 8];
+    }
+  }
+
+  /** True if each column has a type with a layout here: no nested, and none that is another in Arrow. */
+  static boolean takes(StructType schema) {
+    for (int c = 0; c < schema.length(); c++)
+      if (kind(schema.fields()[c].dataType()) < 0 || schema.fields()[c].name().equals(COLUMN)) return false;
+    return schema.length() > 0;
+  }
+
+  private static int kind(DataType type) {
+    if (type instanceof BooleanType) return BOOLEAN;
+    if (type instanceof ByteType) return BYTE;
+    if (type instanceof ShortType) return SHORT;
+    if (type instanceof IntegerType || type instanceof FloatType || type instanceof DateType) return INT;
+    if (type instanceof LongType || type instanceof DoubleType || type instanceof TimestampType || type instanceof TimestampNTZType) return LONG;
+    if (type instanceof DecimalType) return ((DecimalType) type).precision() <= 18 ? DECIMAL : LARGE_DECIMAL;
+    if (type instanceof StringType || type instanceof BinaryType) return BYTES;
+    return -1;
+  }
+
+  public boolean hasNext() { return source.hasNext(); }
+
+  public Object next() {
+    Arrays.fill(nulls, 0);
+    Arrays.fill(lengths, 0);
+    rows = 0;
+    textBytes = 0;
+    while (rows < capacity && textBytes < mostBytes && source.hasNext()) add((InternalRow) source.next());
+    return new GenericInternalRow(new Object[] {batch()});
+  }
+
+  private void add(InternalRow row) {
+    UnsafeRow unsafe = row instanceof UnsafeRow ? (UnsafeRow) row : projected(row);
+    Object base = unsafe.getBaseObject();
+    long start = unsafe.getBaseOffset();
+    if (unsafe.numFields() != kinds.length) throw new IllegalStateException("expected a row of " + kinds.length + " columns, found " + unsafe.numFields());
+    for (int c = 0; c < kinds.length; c++) {
+      boolean isNull = (Platform.getLong(base, start + ((c >> 6) << 3)) >>> (c & 63) & 1) != 0;
+      if (isNull) addNull(c);
+      long slot = start + nullBytes + 8L * c;
+      byte[] column = data[c];
+      long end = Platform.BYTE_ARRAY_OFFSET + (long) rows * WIDTHS[kinds[c]];
+      switch (kinds[c]) {
+        case BOOLEAN:
+          if ((rows & 7) == 0) column[rows >> 3] = 0;
+          if (!isNull && Platform.getBoolean(base, slot)) column[rows >> 3] |= 1 << (rows & 7);
+          break;
+        case BYTE:
+          Platform.putByte(column, end, isNull ? (byte) 0 : Platform.getByte(base, slot));
+          break;
+        case SHORT:
+          Platform.putShort(column, end, isNull ? (short) 0 : Platform.getShort(base, slot));
+          break;
+        case INT:
+          Platform.putInt(column, end, isNull ? 0 : Platform.getInt(base, slot));
+          break;
+        case LONG:
+          Platform.putLong(column, end, isNull ? 0 : Platform.getLong(base, slot));
+          break;
+        case DECIMAL:
+          long unscaled = isNull ? 0 : Platform.getLong(base, slot);
+          Platform.putLong(column, end, unscaled);
+          Platform.putLong(column, end + 8, unscaled >> 63);
+          break;
+        case LARGE_DECIMAL:
+          addDecimal(column, end, base, start, isNull ? 0 : Platform.getLong(base, slot));
+          break;
+        default:
+          addBytes(c, base, start, isNull ? 0 : Platform.getLong(base, slot));
+      }
+    }
+    rows++;
+  }
+
+  private UnsafeRow projected(InternalRow row) {
+    if (projection == null) projection = UnsafeProjection.create(schema);
+    return projection.apply(row);
+  }
+
+  private void addNull(int c) {
+    if (nulls[c]++ == 0) Arrays.fill(validity[c], (byte) -1);
+    validity[c][rows >> 3] &= ~(1 << (rows & 7));
+  }
+
+  /** An UnsafeRow has a large decimal as a BigInteger's bytes, the first of which are the most significant; Arrow has the last first. */
+  private static void addDecimal(byte[] column, long end, Object base, long start, long place) {
+    int size = (int) place;
+    long from = start + (place >>> 32);
+    byte sign = size > 0 && Platform.getByte(base, from) < 0 ? (byte) -1 : (byte) 0;
+    for (int i = 0; i < 16; i++) Platform.putByte(column, end + i, i < size ? Platform.getByte(base, from + size - 1 - i) : sign);
+  }
+
+  private void addBytes(int c, Object base, long start, long place) {
+    int size = (int) place;
+    long length = lengths[c] + size;
+    if (length > data[c].length) data[c] = Arrays.copyOf(data[c], arraySize(Math.max(length, Math.min(2L * data[c].length, MOST_ARRAY))));
+    if (size > 0) Platform.copyMemory(base, start + (place >>> 32), data[c], Platform.BYTE_ARRAY_OFFSET + lengths[c], size);
+    lengths[c] = length;
+    textBytes += size;
+    Platform.putInt(offsets[c], Platform.BYTE_ARRAY_OFFSET + 4L * (rows + 1), (int) length);
+  }
+
+  private static int arraySize(long size) {
+    if (size > MOST_ARRAY) throw new IllegalStateException("a row of " + size + " bytes is more than a batch can hold, " + MOST_ARRAY);
+    return (int) size;
+  }
+
+  private byte[] batch() {
+    int n = kinds.length;
+    long size = padded(8 + 8L * n) + padded(timeZone.length);
+    for (int c = 0; c < n; c++) {
+      if (kinds[c] != BYTES) lengths[c] = kinds[c] == BOOLEAN ? (rows + 7) / 8 : (long) rows * WIDTHS[kinds[c]];
+      size += (nulls[c] > 0 ? padded((rows + 7) / 8) : 0) + (kinds[c] == BYTES ? padded(4L * (rows + 1)) : 0) + padded(lengths[c]);
+    }
+    byte[] batch = new byte[arraySize(size)];
+    Platform.putInt(batch, Platform.BYTE_ARRAY_OFFSET, rows);
+    Platform.putInt(batch, Platform.BYTE_ARRAY_OFFSET + 4, timeZone.length);
+    for (int c = 0; c < n; c++) {
+      Platform.putInt(batch, Platform.BYTE_ARRAY_OFFSET + 8L * (c + 1), nulls[c]);
+      Platform.putInt(batch, Platform.BYTE_ARRAY_OFFSET + 8L * (c + 1) + 4, (int) lengths[c]);
+    }
+    int end = put(batch, (int) padded(8 + 8L * n), timeZone, timeZone.length);
+    for (int c = 0; c < n; c++) {
+      if (nulls[c] > 0) end = put(batch, end, validity[c], (rows + 7) / 8);
+      if (kinds[c] == BYTES) end = put(batch, end, offsets[c], 4 * (rows + 1));
+      end = put(batch, end, data[c], (int) lengths[c]);
+      if (data[c].length > 2L * mostBytes) data[c] = new byte[capacity * USUAL_TEXT_BYTES]; // one row was large
+    }
+    return batch;
+  }
+
+  private static int put(byte[] batch, int end, byte[] buffer, int length) {
+    System.arraycopy(buffer, 0, batch, end, length);
+    return end + (int) padded(length);
+  }
+
+  private static long padded(long length) { return (length + 7) & ~7L; }
+}

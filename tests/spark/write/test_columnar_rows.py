@@ -1,0 +1,238 @@
+"""The columns that the source of the JVM makes of a task's rows, beside those of Spark's own conversion to Arrow."""
+
+import contextlib
+import re
+import struct
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from pushed import SETTING, sql_session
+
+from spark_arrow_ipc.spark import bridge
+from spark_arrow_ipc.spark.write.columnar_rows import COLUMN, read_columnar
+
+JAVA = Path(bridge.__file__).parent / "push_down" / "java"
+
+NUMBERS = "id % 200 - 100"
+VALUES = {
+    "boolean": "id % 3 = 0",
+    "tinyint": NUMBERS,
+    "smallint": f"({NUMBERS}) * 327",
+    "int": f"({NUMBERS}) * 21474836",
+    "bigint": f"({NUMBERS}) * 92233720368547758L",
+    "float": f"if(id % 5 = 0, float('NaN'), ({NUMBERS}) / 3)",
+    "double": f"if(id % 5 = 0, double('-Infinity'), if(id % 11 = 0, -0.0D, ({NUMBERS}) / 3D))",
+    "date": f"date_add(date'1970-01-01', int({NUMBERS}) * 20000)",
+    "timestamp": f"timestamp_micros(({NUMBERS}) * 31536000123456L)",
+    "timestamp_ntz": f"timestamp_micros(({NUMBERS}) * 31536000123456L)",
+    "decimal(1,0)": "id % 19 - 9",
+    "decimal(18,5)": f"({NUMBERS}) * 9999999999.99999BD",
+    "decimal(19,5)": f"({NUMBERS}) * 99999999999.99999BD",
+    "decimal(38,0)": f"({NUMBERS}) * 999999999999999999999999999999999999BD",
+    "string": "repeat(char(97 + id % 26), int(id % 40))",
+    "string collate UNICODE_CI": "concat('ß', id)",
+    "binary": "unhex(repeat(hex(id % 256), int(id % 20)))",
+}
+"""By type: an expression of `id` with negative, extreme and empty values."""
+
+
+def null_in(expression, nulls):
+    return {
+        "none": expression,
+        "some": f"if(id % 7 = 3, NULL, {expression})",
+        "all": f"if(id < 0, {expression}, NULL)",
+    }[nulls]
+
+
+FRAMES = {
+    **{
+        f"all types, {nulls} null": "SELECT {} FROM range(0, 20000, 1, 2)".format(
+            ", ".join(f"CAST({null_in(value, nulls)} AS {type_}) AS `{type_}`" for type_, value in VALUES.items())
+        )
+        for nulls in ("none", "some", "all")
+    },
+    "no rows": "SELECT id, string(id) s FROM range(100) WHERE id < 0",
+    "100 columns": "SELECT {} FROM range(0, 3000, 1, 1)".format(
+        ", ".join(f"IF(id % {i + 2} = 0, NULL, id * {i}) AS c{i}" for i in range(100))
+    ),
+    "more rows than a batch": "SELECT id, id % 2 = 0 AS b FROM range(0, 150000, 1, 1)",
+    "texts that fill a batch": "SELECT id, repeat('x', int(id)) AS s FROM range(0, 5000, 1, 1)",
+    "a row that is larger than a batch": "SELECT id, repeat('x', if(id = 3, 9000000, 2)) AS s FROM range(0, 9, 1, 1)",
+    "rows that are no UnsafeRow": "VALUES (1, 'a', 2.5BD), (NULL, 'b', NULL), (3, NULL, 99999999999999999999.5BD) AS t(i, s, d)",
+}
+
+OTHERS = {
+    "nested": "SELECT id, array(id) AS a FROM range(9)",
+    "a column of this name": f"SELECT CAST(string(id) AS BINARY) AS `{COLUMN}` FROM range(9)",
+    "interval": "SELECT id, INTERVAL '1' DAY * id AS i FROM range(9)",
+}
+
+
+@pytest.fixture(scope="module")
+def pushed(spark):
+    with sql_session(spark):
+        yield spark
+
+
+@pytest.fixture
+def failing(pushed):
+    """Return a context in which the writer of the JVM's source fails as it is made."""
+    jvm, gateway = pushed.sparkContext._jvm, pushed.sparkContext._gateway
+    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    types, values = gateway.new_array(jvm.java.lang.Class, 1), gateway.new_array(jvm.java.lang.Object, 1)
+    types[0] = jvm.java.lang.Class.forName("java.lang.String")
+    fail_at = loader.loadClass("sparkarrowipc.SparkInternals").getMethod("failAt", types)
+
+    @contextlib.contextmanager
+    def failing():
+        for step in ("writer", None):
+            values[0] = step
+            fail_at.invoke(None, values)
+            if step is not None:
+                yield
+
+    return failing
+
+
+@contextlib.contextmanager
+def setting(spark, name, value):
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.unset(name) if before is None else spark.conf.set(name, before)
+
+
+def bytes_sent(spark):
+    """Return what the last statement of the session has sent to Python, as Spark shows it: bytes with their unit."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    store = spark._jsparkSession.sharedState().statusStore()
+    execution = store.executionsList().last()
+    values = store.executionMetrics(execution.executionId())
+    metrics = [execution.metrics().apply(i) for i in range(execution.metrics().length())]
+    (number,) = {m.accumulatorId() for m in metrics if m.name() == "data sent to Python workers"}
+    return values.get(number).get()
+
+
+def write(frame, path, **options):
+    frame.write.format("arrowipc").mode("append").options(**options).save(str(path))
+
+
+def rows_of(path):
+    tables = [pa.ipc.open_file(pa.memory_map(str(file))).read_all() for file in sorted(Path(path).rglob("part-*"))]
+    return pa.concat_tables(tables)
+
+
+def differences(one, other):
+    """Return the columns that differ; NaN equals itself, and timestamps are instants, whatever their zones."""
+    one, other = map(pl.from_arrow, (one, other))
+    zones = [
+        pl.col(name).dt.convert_time_zone("UTC")
+        for name, kind in one.schema.items()
+        if getattr(kind, "time_zone", None)
+    ]
+    one = one.with_columns(zones)
+    assert one.schema == other.schema
+    return [name for name in one.columns if not one[name].equals(other[name])]
+
+
+@pytest.mark.parametrize("sql", FRAMES.values(), ids=FRAMES)
+def test_rows_are_those_of_sparks_own_conversion(pushed, tmp_path, sql):
+    frame = pushed.sql(sql)
+    write(frame, tmp_path / "d")
+    assert [] == differences(frame.toArrow(), rows_of(tmp_path / "d"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_columnar"),
+    [
+        *[pytest.param(FRAMES[name], True, id=name) for name in ("all types, some null", "100 columns")],
+        *[pytest.param(sql, False, id=name) for name, sql in OTHERS.items()],
+    ],
+)
+def test_which_rows_become_columns_in_the_jvm(pushed, tmp_path, sql, is_columnar):
+    """Spark sends a batch for each row here."""
+    frame = pushed.sql(sql)
+    sent = {}
+    with setting(pushed, "spark.sql.execution.arrow.maxRecordsPerBatch", "1"):
+        for is_on in ("true", "false"):
+            with setting(pushed, SETTING, is_on):
+                write(frame, tmp_path / is_on)
+            sent[is_on] = bytes_sent(pushed)
+    assert is_columnar == (sent["true"] != sent["false"]), sent
+    assert [] == differences(rows_of(tmp_path / "true"), rows_of(tmp_path / "false"))
+
+
+@pytest.mark.parametrize("name", ["all types, some null", "no rows"])
+def test_rows_of_a_stream_are_those_of_its_source(pushed, tmp_path, name):
+    frame = pushed.sql(FRAMES[name])
+    frame.coalesce(1).write.parquet(str(tmp_path / "source"))
+    sent = {}
+    with setting(pushed, "spark.sql.execution.arrow.maxRecordsPerBatch", "1"):
+        for is_on in ("true", "false"):
+            with setting(pushed, SETTING, is_on):
+                stream = pushed.readStream.schema(frame.schema).parquet(str(tmp_path / "source")).writeStream
+                query = stream.format("arrowipc").option("checkpointLocation", str(tmp_path / f"checkpoint {is_on}"))
+                query.trigger(availableNow=True).start(str(tmp_path / is_on)).awaitTermination()
+            sent[is_on] = bytes_sent(pushed)
+    assert (name == "no rows") == (sent["true"] == sent["false"]), sent
+    assert [] == differences(pushed.read.parquet(str(tmp_path / "source")).toArrow(), rows_of(tmp_path / "true"))
+    assert [] == differences(rows_of(tmp_path / "true"), rows_of(tmp_path / "false"))
+
+
+def test_a_fault_of_the_jvm_changes_no_row(pushed, failing, tmp_path):
+    frame = pushed.sql(FRAMES["all types, some null"])
+    write(frame, tmp_path / "with")
+    with failing():
+        write(frame, tmp_path / "without")
+    assert [] == differences(rows_of(tmp_path / "with"), rows_of(tmp_path / "without"))
+
+
+@pytest.mark.parametrize("zone", ["Europe/Paris", "+05:30"])
+def test_names_of_partitions_are_times_of_the_session(pushed, tmp_path, zone):
+    with setting(pushed, "spark.sql.session.timeZone", zone):
+        frame = pushed.sql("SELECT timestamp_micros(1000000 * id) AS t, id FROM range(3)")
+        write(frame, tmp_path / "d", partitionBy="t")
+        with setting(pushed, SETTING, "false"):
+            write(frame, tmp_path / "e", partitionBy="t")
+    names = [sorted(path.name for path in (tmp_path / d).glob("t=*")) for d in "de"]
+    assert names[0] == names[1]
+    assert len(names[0]) == 3
+
+
+def test_rows_of_a_wide_table_are_those_of_spark(pushed, tmp_path):
+    frame = pushed.range(0, 3_000, 1, 1).selectExpr(*[f"id + {i} AS c{i}" for i in range(1_000)])
+    write(frame, tmp_path / "d")
+    assert [] == differences(frame.toArrow(), rows_of(tmp_path / "d"))
+
+
+def test_the_layout_is_told_where_it_is_made():
+    """The name of the column is in both languages."""
+    assert re.search(r'COLUMN = "(.*)"', (JAVA / "ColumnarRows.java").read_text())[1] == COLUMN
+
+
+INTS = bridge.schema_from_pyarrow(pa.schema([pa.field("x", pa.int32())]))
+
+
+def test_batches_of_spark_stay_as_they_are():
+    batch = pa.RecordBatch.from_pydict({"x": pa.array([1, 2], pa.int32())})
+    assert [batch] == list(read_columnar([batch], INTS))
+    assert [] == list(read_columnar([], INTS))
+
+
+def test_a_table_with_a_column_of_this_name_is_not_taken_for_columns():
+    schema = pa.schema([pa.field(COLUMN, pa.binary())])
+    batch = pa.RecordBatch.from_pydict({COLUMN: [b"x"]}, schema)
+    assert [batch] == list(read_columnar([batch], bridge.schema_from_pyarrow(schema)))
+
+
+@pytest.mark.parametrize("type_", [pa.binary(), pa.large_binary()])
+def test_several_batches_in_one_of_spark(type_):
+    """As with a release of Spark that reads its setting at another time."""
+    values = [struct.pack("<iiii", 2, 0, 0, 8) + struct.pack("<ii", i, i + 1) for i in range(3)]
+    sent = pa.RecordBatch.from_arrays([pa.array([b"before", *values], type_)[1:]], [COLUMN])
+    batches = list(read_columnar([sent], INTS))
+    assert [[0, 1], [1, 2], [2, 3]] == [batch["x"].to_pylist() for batch in batches]
