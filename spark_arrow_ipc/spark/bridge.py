@@ -28,6 +28,7 @@ __all__ = [
     "PyArrowBatch",
     "PyArrowSchema",
     "batch_from_pyarrow",
+    "batch_to_pyarrow",
     "buffers_of",
     "copy_to_arrow_memory",
     "field_to_pyarrow",
@@ -53,6 +54,11 @@ def batch_from_pyarrow(batch: pa.RecordBatch) -> RecordBatch:
     """Return a pyarrow record batch as one of this package that shares its memory."""
     schema = schema_from_pyarrow(batch.schema)
     return RecordBatch(schema, tuple(map(from_pyarrow, batch.columns)), batch.num_rows)
+
+
+def batch_to_pyarrow(batch: RecordBatch) -> pa.RecordBatch:
+    """Return a record batch of this package as one of pyarrow that shares its memory."""
+    return pa.RecordBatch.from_arrays([to_pyarrow(column) for column in batch.columns], names=list(batch.schema.names))
 
 
 def join_batches(batches: Iterable[pa.RecordBatch], rows: int, nbytes: int) -> Iterator[pa.RecordBatch]:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, chain, pairwise
+from dataclasses import replace
+from itertools import chain, pairwise
 from typing import Final
-
-import pyarrow as pa
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
+from spark_arrow_ipc.arrow.array import Array
+from spark_arrow_ipc.arrow.layout import Role
+from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
+from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.spark import bridge
 
 COLUMN: Final = "columns of arrowipc"
@@ -36,35 +39,38 @@ def read_columnar(batches: Iterable[bridge.PyArrowBatch], schema: Schema) -> Ite
         yield from rest
     else:
         for batch in rest:
-            column = batch.column(0)
-            for start, end in pairwise(array_data.value_offsets(bridge.from_pyarrow(column)).tolist()):
-                # A slice, as a value of pyarrow's is a copy.
-                yield _read_batch(column.buffers()[2].slice(start, end - start), schema)
+            column = bridge.from_pyarrow(batch.column(0))
+            data = array_data.buffer_of(column, Role.BYTES)
+            assert data is not None
+            for start, end in pairwise(array_data.value_offsets(column).tolist()):
+                yield bridge.batch_to_pyarrow(_read_batch(data[start:end], schema))
 
 
-def _read_batch(buffer: pa.Buffer, schema: Schema) -> bridge.PyArrowBatch:
-    heads = _HEAD.iter_unpack(memoryview(buffer)[: _HEAD.size * (1 + len(schema))])
+def _read_batch(data: memoryview, schema: Schema) -> RecordBatch:
+    heads = _HEAD.iter_unpack(data[: _HEAD.size * (1 + len(schema))])
     rows, zone_nbytes = next(heads)
-    columns = list(zip(schema.fields, heads, strict=True))
-    lengths = [_HEAD.size * (1 + len(schema)), zone_nbytes]
-    for field, (nulls, nbytes) in columns:
-        lengths += [(rows + 7) // 8 if nulls else 0, 4 * (rows + 1) if _has_offsets(field.type) else 0, nbytes]
-    starts = list(accumulate((-(-length // 8) * 8 for length in lengths), initial=0))
-    parts = [buffer.slice(start, length) for start, length in zip(starts[:-1], lengths, strict=True)]
-    zone = parts[1].to_pybytes().decode()
-    arrays = []
-    for i, (field, (nulls, _)) in enumerate(columns):
-        validity, offsets, data = parts[2 + 3 * i : 5 + 3 * i]
-        buffers = [validity if nulls else None, *([offsets] if _has_offsets(field.type) else []), data]
-        arrays.append(pa.Array.from_buffers(_type_of(field.type, zone), rows, buffers, nulls))
-    return pa.RecordBatch.from_arrays(arrays, list(schema.names))
+    end = _HEAD.size * (1 + len(schema))
+
+    def take(nbytes: int) -> memoryview:
+        nonlocal end
+        start, end = end, end + -(-nbytes // 8) * 8
+        return data[start : start + nbytes]
+
+    zone = bytes(take(zone_nbytes)).decode()
+    fields, columns = [], []
+    for field, (null_count, nbytes) in zip(schema.fields, heads, strict=True):
+        validity = take((rows + 7) // 8) if null_count else None
+        offsets = [take(4 * (rows + 1))] if isinstance(field.type, t.Utf8 | t.Binary) else []
+        type_ = _in_zone(field.type, zone)
+        fields.append(t.field(field.name, type_))
+        columns.append(Array(type_, rows, null_count, (validity, *offsets, take(nbytes))))
+    if end != len(data):
+        raise InvalidBodyError(expected=f"{end:,} bytes of {rows:,} rows from the JVM", found=f"{len(data):,}")
+    return RecordBatch(Schema(tuple(fields)), tuple(columns), rows)
 
 
-def _has_offsets(type_: t.DataType) -> bool:
-    return isinstance(type_, t.Utf8 | t.Binary)
-
-
-def _type_of(type_: t.DataType, zone: str) -> pa.DataType:
+def _in_zone(type_: t.DataType, zone: str) -> t.DataType:
     """Return the type of a column in Spark's batches, where timestamps have the session's time zone."""
-    has_zone = isinstance(type_, t.Timestamp) and type_.timezone is not None
-    return pa.timestamp("us", zone) if has_zone else bridge.type_to_pyarrow(type_)
+    if isinstance(type_, t.Timestamp) and type_.timezone is not None:
+        return replace(type_, timezone=zone)
+    return type_

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pushed import SETTING, sql_session
 
+from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.write.columnar_rows import COLUMN, read_columnar
 
@@ -236,3 +237,9 @@ def test_several_batches_in_one_of_spark(type_):
     sent = pa.RecordBatch.from_arrays([pa.array([b"before", *values], type_)[1:]], [COLUMN])
     batches = list(read_columnar([sent], INTS))
     assert [[0, 1], [1, 2], [2, 3]] == [batch["x"].to_pylist() for batch in batches]
+
+
+def test_a_batch_of_another_length_is_refused():
+    value = struct.pack("<iiii", 2, 0, 0, 8) + bytes(16)
+    with pytest.raises(InvalidBodyError, match="expected 24 bytes of 2 rows from the JVM, found 32"):
+        list(read_columnar([pa.RecordBatch.from_pydict({COLUMN: [value]})], INTS))
