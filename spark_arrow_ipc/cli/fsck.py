@@ -36,7 +36,7 @@ def fsck_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="give a table that was copied, or restored from a backup, an id and a log of its own; no job may run",
     )
-    parser.add_argument("--deep", action="store_true", help="also compare the rows of each file")
+    parser.add_argument("--deep", action="store_true", help="also read all bytes of each file, and check them")
     add_storage_argument(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object")
 
@@ -83,6 +83,8 @@ def _finding_line(finding: Finding) -> str:
 def _report_line(report: FsckReport) -> str:
     faults = sum(not finding.is_note for finding in report.findings)
     state = f"entry {report.number:,} of the table {report.table}" if report.table else "no log"
+    if report.table and not report.number and faults:
+        state = f"the log of the table {report.table} cannot be read"
     return (
         f"{report.path}: {state}: {terminal.count(report.files, 'file')}, {terminal.count(report.rows, 'row')}, "
         f"{terminal.count(report.nbytes, 'byte')}; {terminal.count(faults, 'fault')}"

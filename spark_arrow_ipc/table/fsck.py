@@ -2,7 +2,7 @@
 
 The log is read from its oldest retained entry on: each entry is checked, names the one before it, and leads to the
 checkpoints. The files of the newest state are compared by size and by the checksum of their ends, which have the footers;
-with `deep` their rows are counted, too. A finding is one fault, with its path and the command that repairs it. A note is only
+with `deep` all of their bytes are read and checked, too. A finding is one fault, with its path and the command that repairs it. A note is only
 good to know.
 """
 
@@ -23,8 +23,8 @@ from spark_arrow_ipc.storage.storage import Kind, Status, each
 from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint
 from spark_arrow_ipc.table.documents import of_other_programs
 from spark_arrow_ipc.table.log import read_entry, read_newer, read_state, read_table_id
-from spark_arrow_ipc.table.log_listing import list_log
-from spark_arrow_ipc.table.names import TableDirectory, is_table_id, managed_name
+from spark_arrow_ipc.table.log_listing import Listing, list_log
+from spark_arrow_ipc.table.names import TableDirectory, is_table_id
 from spark_arrow_ipc.table.snapshot import Snapshot, list_missing
 from spark_arrow_ipc.table.state import Replay, State
 from spark_arrow_ipc.table.vacuum import DEFAULT_AGE_SECONDS, vacuum
@@ -61,7 +61,7 @@ class FsckReport:
     Parameters
     ----------
     path, table, number
-        The directory, the table's id, and the number of its newest entry; empty and 0 without a log.
+        The directory, the table's id, and the number of its newest entry; empty and 0 without a log, 0 if it cannot be read.
     files, rows, nbytes
         What the log counts.
     findings
@@ -90,7 +90,7 @@ def check_table(
     `checked` is called for each file.
     """
     findings: list[Finding] = []
-    state = None
+    state = table = None
     try:
         table = read_table_id(directory)
         if table is None:
@@ -117,7 +117,7 @@ def check_table(
                 findings.append(Finding(error.path or directory.root, error.message or str(error)))
     faults_first = tuple(sorted(findings, key=lambda finding: finding.is_note))
     if state is None:
-        return FsckReport(directory.root, "", 0, 0, 0, 0, faults_first)
+        return FsckReport(directory.root, table or "", 0, 0, 0, 0, faults_first)
     files = state.files
     return FsckReport(
         directory.root,
@@ -173,13 +173,9 @@ def _check_log(directory: TableDirectory, table: str) -> Iterator[Finding]:
             if finding is not None:
                 replay = None
                 covered = number <= newest_checkpoint
-                fix = (
-                    f"restore it from a copy; without one, delete the entries {number:,} to {listing.newest:,}: the table is then "
-                    f"that of entry {number - 1:,}, and the files of later entries stay, without being read"
+                yield replace(
+                    finding, fix=f"restore it from a copy; without one, {_without(directory, listing, number, covered)}"
                 )
-                if covered:
-                    fix = "restore it from a copy; without one, time travel and streams begin after it"
-                yield replace(finding, fix=fix)
         if number not in listing.checkpoints:
             continue
         path = directory.checkpoint(table, number)
@@ -196,6 +192,18 @@ def _check_log(directory: TableDirectory, table: str) -> Iterator[Finding]:
             yield Finding(path, "the checkpoint is not the state after its entry", f"delete it: rm {quote(path)}")
             continue
         replay = Replay(state)
+
+
+def _without(directory: TableDirectory, listing: Listing, number: int, is_covered: bool) -> str:
+    """Return what to do, or what is lost, without an entry."""
+    if is_covered:
+        return "time travel and streams begin after it"
+    if number == 1:
+        return f"delete {directory.log}, and then all files count, also removed ones and those of jobs that died: compare them before"
+    return (
+        f"delete the entries {number:,} to {listing.newest:,}: the table is then that of entry {number - 1:,}. Files that they "
+        "added stay, without being read, and a file that they removed and a job has deleted is missing"
+    )
 
 
 def _follow(directory: TableDirectory, replay: Replay, number: int) -> Finding | None:
@@ -263,8 +271,8 @@ def _check_files(directory: TableDirectory, state: State, *, deep: bool, checked
                 if tail_crc32(source) != files.crc32[i]:
                     what = "its last bytes are not those that the job wrote"
                 elif deep:
-                    with ipc.open(source, columns=[]) as reader:
-                        rows = sum(header.rows for header in reader.read_headers())
+                    with ipc.open(source) as reader:
+                        rows = sum(batch.num_rows for batch in reader)
                     what = (
                         f"it has {rows:,} rows, and the log counts {files.rows[i]:,}" if rows != files.rows[i] else ""
                     )
@@ -291,22 +299,28 @@ def _check_unmanaged(directory: TableDirectory) -> Iterator[Finding]:
     if snapshot.state is None:
         return
     unmanaged = of_other_programs(snapshot)
-    ours = {name_of(path).rpartition(".")[0]: path for path in snapshot.state.files.paths}
-    sizes = dict(zip(snapshot.state.files.paths, snapshot.state.files.nbytes.tolist(), strict=True))
-    for path, status in sorted(unmanaged.items()):
-        stem = next((stem for stem in ours if stem in path), None) if managed_name(path) is None else None
-        if stem is not None and sizes[ours[stem]] == status.nbytes:
+    files = snapshot.state.files
+    of_size: dict[int, list[int]] = {}
+    for i, nbytes in enumerate(files.nbytes.tolist()):
+        of_size.setdefault(nbytes, []).append(i)
+    for _, status in sorted(unmanaged.items()):
+        equal = of_size.get(status.nbytes, [])
+        crc32 = _end_of(directory, status) if equal else None
+        copied = next((files.paths[i] for i in equal if files.crc32[i] == crc32), None)
+        if copied is not None:
             yield Finding(
-                status.path,
-                f"this seems to be a copy of {ours[stem]}: readers see its rows twice",
-                "compare, and delete it",
+                status.path, f"this is a copy of {copied}: readers see its rows twice", "compare, and delete it"
             )
     if unmanaged:
-        yield Finding(
-            directory.root,
-            f"{len(unmanaged):,} files of other programs, which readers read, such as {min(unmanaged)}",
-            is_note=True,
-        )
+        what = "a file of another program" if len(unmanaged) == 1 else f"{len(unmanaged):,} files of other programs"
+        yield Finding(directory.root, f"{what}, which readers read, such as {min(unmanaged)}", is_note=True)
+
+
+def _end_of(directory: TableDirectory, status: Status) -> int | None:
+    """Return the checksum of a file's end, where its footer is, or None if it cannot be read."""
+    with suppress(ArrowIpcError, OSError), closing(directory.storage.open(status.path, listed=status)) as source:
+        return tail_crc32(source)
+    return None
 
 
 def _list_garbage(directory: TableDirectory) -> Iterator[Finding]:
@@ -321,10 +335,8 @@ def _list_garbage(directory: TableDirectory) -> Iterator[Finding]:
             "without the table's id to read it, or delete it",
         )
     for job, row in report.young.items():
-        words = (
-            f"the job has staged {row.nbytes:,} bytes, the last {max(0, int(row.seconds)):,} s ago, and may still run"
-        )
-        fix = f"if it does not: {_command(directory, 'vacuum')} --older-than 1h"
+        words = f"the job has {row.nbytes:,} bytes in staged files, wrote {max(0, int(row.seconds)):,} s ago, and may still run"
+        fix = f"if no job runs: {_command(directory, 'vacuum')} --older-than 0"
         yield Finding(directory.staging(job), words, fix, is_note=True)
     if report.deleted:
         kinds = ", ".join(f"{kind}: {amount.files:,}" for kind, amount in report.deleted.items())

@@ -52,7 +52,7 @@ def test_a_directory_without_a_log(capsys, tmp_path):
 def test_a_note_is_no_fault(capsys, lake):
     lake.storage.put(lake.path("b.arrow"), content(4))
     status, out, _ = ran(capsys, "fsck", lake.root)
-    words = f"{lake.root}: note: 1 files of other programs, which readers read, such as b.arrow"
+    words = f"{lake.root}: note: a file of another program, which readers read, such as b.arrow"
     assert (0, words) == (status, out.splitlines()[0])
 
 

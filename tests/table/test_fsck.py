@@ -1,6 +1,7 @@
 """fsck: each damage has one fault with its path, and a sound table none."""
 
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from spark_arrow_ipc.table.entry import Entry, Operation
 from spark_arrow_ipc.table.fsck import FsckReport, check_table
 from spark_arrow_ipc.table.log import read_state
 from spark_arrow_ipc.table.names import data_file_name
+from spark_arrow_ipc.table.snapshot import Snapshot
 from spark_arrow_ipc.table.transaction import Transaction
 
 
@@ -139,7 +141,7 @@ def test_what_is_good_to_know_is_a_note(tmp_path):
     report = check_table(lake)
     assert report.is_sound
     words = " ".join(finding.what for finding in report.findings)
-    for part in ("1 files of other programs", "the job has staged 0 bytes"):
+    for part in ("a file of another program", "the job has 0 bytes in staged files"):
         assert part in words
 
 
@@ -178,6 +180,43 @@ def test_a_copy_of_our_own_file_by_a_file_manager_is_a_fault(lake):
     lake.storage.put(lake.path(name), lake.storage.read(lake.path(path), 1 << 20))
     ((where, what, _),) = faults(lake)
     assert (name, True) == (where, "readers see its rows twice" in what)
+
+
+def test_a_copy_under_any_name_is_a_fault(lake):
+    path = data_path(lake)
+    lake.storage.put(lake.path("copy.arrow"), lake.storage.read(lake.path(path), 1 << 20))
+    lake.storage.put(lake.path("other.arrow"), content(7, 7))  # of the same size
+    ((where, what, fix),) = faults(lake)
+    assert ("copy.arrow", f"this is a copy of {path}: readers see its rows twice", "compare, and delete it") == (
+        where,
+        what,
+        fix,
+    )
+
+
+def test_other_bytes_in_the_middle_of_a_file_are_a_deep_fault(directory):
+    save(directory, range(20_000))
+    path = directory.path(data_path(directory))
+    data = directory.storage.read(path, 1 << 20)
+    message = data.index(b"\xff" * 4, 16) + 16  # of the record batch
+    directory.storage.put(path, data[:message] + bytes(64) + data[message + 64 :])
+    assert [] == faults(directory)
+    ((where, _, fix),) = faults(directory, deep=True)
+    assert (data_path(directory), True) == (where, "restore it from a copy" in fix)
+
+
+def test_what_is_said_of_a_first_entry_that_is_damaged_leads_to_a_table(directory):
+    save(directory, (1, 2))
+    data_file, path = data_path(directory), directory.path(log_path(directory, 1))
+    directory.storage.put(path, damage(directory.storage.read(path, 1 << 20)))
+    ((_, _, fix),) = faults(directory)
+    assert f"without one, delete {directory.log}, and then all files count" in fix
+    assert "" != check_table(directory).table
+    directory.storage.delete(path)
+    directory.storage.delete(directory.id_file)
+    shutil.rmtree(directory.log, ignore_errors=True)  # directories, where the storage has some
+    assert [] == faults(directory)
+    assert [data_file] == list(Snapshot.open(directory).unmanaged)
 
 
 def test_a_directory_without_a_log_is_no_fault(directory):
