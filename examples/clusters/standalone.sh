@@ -16,11 +16,13 @@ trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "$folder"' EXIT
 daemon() {  # NAME CLASS [ARGUMENT ...]
     "$SPARK_HOME/bin/spark-class" "org.apache.spark.deploy.$2" --host 127.0.0.1 --port 0 --webui-port 0 \
         --properties-file "$settings" "${@:3}" >"$folder/$1.log" 2>&1 &
+    pid=$!
 }
 
-await() {  # NAME PATTERN: print what a daemon's log has for it
+await() {  # NAME PATTERN: print what the log of the last daemon has for it
     for _ in $(seq 1800); do
         grep -m1 -oE "$2" "$folder/$1.log" && return
+        kill -0 "$pid" 2>/dev/null || break
         sleep 0.1
     done
     cat "$folder/$1.log" >&2

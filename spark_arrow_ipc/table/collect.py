@@ -94,7 +94,9 @@ def fence(directory: TableDirectory, table: str, jobs: Collection[str]) -> State
             # A full disk stays full.
             if errors == _ATTEMPTS:
                 raise CommitError(
-                    f"the log entry that expires jobs cannot be put ({error}); nothing is deleted", path=directory.root
+                    f"the log entry that expires jobs cannot be put ({error}), and nothing is deleted: that must be possible "
+                    "first, for which some free kilobytes are enough on a full disk",
+                    path=directory.root,
                 ) from error
     raise CommitError("other jobs append entries all the time; nothing is deleted", path=directory.root)
 
