@@ -59,7 +59,7 @@ FRAMES = {
         ", ".join(f"IF(id % {i + 2} = 0, NULL, id * {i}) AS c{i}" for i in range(100))
     ),
     "more rows than a batch": "SELECT id, id % 2 = 0 AS b FROM range(0, 150000, 1, 1)",
-    "texts that fill a batch": "SELECT id, repeat('x', int(id)) AS s FROM range(0, 5000, 1, 1)",
+    "texts that fill a batch": "SELECT id, repeat('x', int(id)) AS s, repeat('é', int(id % 70)) AS t FROM range(0, 5000, 1, 1)",
     "a row that is larger than a batch": "SELECT id, repeat('x', if(id = 3, 9000000, 2)) AS s FROM range(0, 9, 1, 1)",
     "rows that are no UnsafeRow": "VALUES (1, 'a', 2.5BD), (NULL, 'b', NULL), (3, NULL, 99999999999999999999.5BD) AS t(i, s, d)",
 }
