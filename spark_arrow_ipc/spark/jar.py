@@ -36,6 +36,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from spark_arrow_ipc.errors import UnsupportedError, cut_repr
 from spark_arrow_ipc.spark.datasource import VERSION, release_of
+from spark_arrow_ipc.spark.options.options import OPTIONS
 from spark_arrow_ipc.spark.process import short_errors
 
 _SERVICE: Final = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
@@ -59,9 +60,10 @@ _SECONDS: Final = 120
 
 _RELEASE: Final = """package sparkarrowipc;
 
-/** What this jar was made for, which the Python source compares with itself. */
+/** What this jar was made for, which the Python source compares with itself, and the names of its options in lower case. */
 class Release {{
   static final String NAME = "{}";
+  static final java.util.List OPTIONS = java.util.Arrays.asList(new Object[] {{{}}});
 }}
 """
 
@@ -197,9 +199,14 @@ def pack(classes: Mapping[str, bytes], spark_version: str) -> bytes:
     return jar.getvalue()
 
 
+def _release_source(version: str) -> str:
+    options = ", ".join(f'"{option.name.lower()}"' for option in OPTIONS)
+    return _RELEASE.format(release_of(version), options)
+
+
 def _find_or_make(version: str, java_and_jars: Callable[[], tuple[str, str]]) -> Jar:
     """Return the jar for a version of Spark from the cache, or made and put there."""
-    sources = {**java_sources(), "Release.java": _RELEASE.format(release_of(version))}
+    sources = {**java_sources(), "Release.java": _release_source(version)}
     start = _start_of_name(sources, version)
     directory = _cache_directory()
     jar = None if directory is None else _find_in(directory, start)

@@ -124,12 +124,41 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   /** Partition columns are the last ones, as in tables of Spark's own formats, which its catalog takes for sure. */
   public Table createTable(Identifier name, Column[] columns, Transform[] partitioning, Map properties) throws TableAlreadyExistsException, NoSuchNamespaceException {
     if (!isOfThisFormat(properties)) return super.createTable(name, columns, partitioning, properties);
+    checkOptions(properties);
     Partitions.names(partitioning); // which refuses what it has no directories for
     Column[] ordered = Partitions.last(columns, partitioning);
     if (ordered.length > 0 && ordered.length == partitioning.length)
       throw new UnsupportedOperationException("a table needs a column that is not a partition column");
     for (int i = ordered.length - partitioning.length; i >= 0 && i < ordered.length; i++) Partitions.check(ordered[i].name(), ordered[i].dataType());
     return super.createTable(name, ordered, partitioning, properties);
+  }
+
+  /** Spark passes each option as two properties, with its own name as well. */
+  private static void checkOptions(Map properties) {
+    for (Iterator i = properties.keySet().iterator(); i.hasNext();) {
+      String key = (String) i.next();
+      if (!key.equalsIgnoreCase("path") && !properties.containsKey(TableCatalog.OPTION_PREFIX + key)) checkProperty(key);
+    }
+  }
+
+  /** Python checks options only when rows are written or read, and never sees a property that is called as an option is. */
+  private static void checkProperty(String key) {
+    boolean isPrefixed = key.startsWith(TableCatalog.OPTION_PREFIX);
+    String option = isPrefixed ? key.substring(TableCatalog.OPTION_PREFIX.length()) : key;
+    if (isPrefixed && !isOption(option) && !option.startsWith("arrowipc."))
+      throw new IllegalArgumentException("there is no option " + option + "; 'python -m spark_arrow_ipc.spark.options' prints all of them. Nothing is changed");
+    if (!isPrefixed && isOption(option))
+      throw new IllegalArgumentException(key + " is an option, and has no effect as a property of this name: write it in OPTIONS, or as the property "
+        + TableCatalog.OPTION_PREFIX + key + ". Nothing is changed");
+  }
+
+  private static boolean isOption(String key) {
+    String name = key.toLowerCase(java.util.Locale.ROOT);
+    for (int i = 0; i < Release.OPTIONS.size(); i++) {
+      String option = (String) Release.OPTIONS.get(i);
+      if (option.endsWith("*") ? name.startsWith(option.substring(0, option.length() - 1)) : name.equals(option)) return true;
+    }
+    return false;
   }
 
   public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitioning, Map properties) throws TableAlreadyExistsException, NoSuchNamespaceException {
@@ -199,6 +228,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
   private static TableChange checked(Identifier name, Table table, TableChange change, String last) {
     if (change instanceof TableChange.ClusterBy)
       throw new UnsupportedOperationException("arrowipc has no clustered files: sort the rows before a write; nothing is changed");
+    if (change instanceof TableChange.SetProperty) checkProperty(((TableChange.SetProperty) change).property());
     if (!(change instanceof TableChange.ColumnChange) || change instanceof TableChange.UpdateColumnComment) return change;
     TableChange.AddColumn added = change instanceof TableChange.AddColumn ? (TableChange.AddColumn) change : null;
     if (added == null || added.fieldNames().length != 1 || added.position() != null || !added.isNullable())
