@@ -1,12 +1,14 @@
 """The columns that the source of the JVM makes of a task's rows, beside those of Spark's own conversion to Arrow."""
 
 import contextlib
+import decimal
 import re
 import struct
 from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pushed import SETTING, sql_session
 
@@ -54,6 +56,7 @@ FRAMES = {
         )
         for nulls in ("none", "some", "all")
     },
+    "nulls that come late": "SELECT IF(id > 1500, NULL, id) AS a, IF(id = 5000, NULL, string(id)) AS b, IF(id % 1023 = 1022, NULL, id > 9) AS c FROM range(0, 9000, 1, 1)",
     "no rows": "SELECT id, string(id) s FROM range(100) WHERE id < 0",
     "100 columns": "SELECT {} FROM range(0, 3000, 1, 1)".format(
         ", ".join(f"IF(id % {i + 2} = 0, NULL, id * {i}) AS c{i}" for i in range(100))
@@ -182,6 +185,51 @@ def test_rows_of_a_stream_are_those_of_its_source(pushed, tmp_path, name):
     assert (name == "no rows") == (sent["true"] == sent["false"]), sent
     assert [] == differences(pushed.read.parquet(str(tmp_path / "source")).toArrow(), rows_of(tmp_path / "true"))
     assert [] == differences(rows_of(tmp_path / "true"), rows_of(tmp_path / "false"))
+
+
+def test_functions_below_a_write_get_batches_of_their_own_settings(pushed, tmp_path):
+    """Tasks of a local session share the properties of their job."""
+
+    def count_rows(batches):
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"n": pa.array([batch.num_rows], pa.int64())})
+
+    for i in range(3):
+        rows = pushed.range(0, 60_000, 1, 12).mapInArrow(count_rows, "n bigint")
+        write(rows, tmp_path / f"{i}")
+        assert rows_of(tmp_path / f"{i}").to_pydict() == {"n": [5_000] * 12}
+
+
+DECIMALS = [
+    ("decimal(5,2)", "-1234.56", "999.99", "x: the value -1234.56 has more digits than DECIMAL(5,2)"),
+    (
+        "decimal(20,0)",
+        "100000000000000000000",
+        "-99999999999999999999",
+        "[NUMERIC_VALUE_OUT_OF_RANGE",
+    ),
+    ("decimal(38,1)", "-" + "9" * 37 + ".9", "9" * 37 + ".9", None),
+]
+
+
+@pytest.mark.parametrize(("type_", "value", "other", "words"), DECIMALS)
+def test_a_decimal_of_too_many_digits_is_an_error(pushed, tmp_path, type_, value, other, words):
+    """A damaged or careless file has one, and Spark's reader of Parquet does not look."""
+    wide = pa.decimal128(38, int(type_[:-1].partition(",")[2]))
+    column = pa.array(list(map(decimal.Decimal, (value, other))), wide).cast(pa.decimal128(38, wide.scale))
+    narrow = pa.decimal128(int(type_[8:].partition(",")[0]), wide.scale)
+    table = pa.table({"x": pa.Array.from_buffers(narrow, 2, column.buffers())})
+    pq.write_table(
+        table, tmp_path / "source.parquet", write_statistics=False, store_decimal_as_integer=narrow.precision < 19
+    )
+    frame = pushed.read.parquet(str(tmp_path / "source.parquet"))
+    if words is None:
+        write(frame, tmp_path / "d")
+        assert rows_of(tmp_path / "d")["x"].to_pylist() == table["x"].to_pylist()
+        return
+    with pytest.raises(Exception, match=re.escape(words)):
+        write(frame, tmp_path / "d")
+    assert not list((tmp_path / "d").rglob("part-*"))
 
 
 def test_a_fault_of_the_jvm_changes_no_row(pushed, failing, tmp_path):

@@ -2,7 +2,6 @@ package sparkarrowipc;
 
 import java.io.IOException;
 import java.util.Iterator;
-import java.util.Properties;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.write.DataWriter;
@@ -12,14 +11,16 @@ import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWriterFactory;
+import org.apache.spark.sql.internal.ReadOnlySQLConf;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
+import scala.runtime.AbstractFunction0;
 
 /** The Python writer of a task, which gets its rows as columns; runs on executors, which get this class in a jar of the session. */
 public class ColumnarWriter implements DataWriter {
-  private static final String ROWS_OF_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch";
-
   private final DataWriter inner;
   private final StructType schema;
 
@@ -75,39 +76,51 @@ public class ColumnarWriter implements DataWriter {
     public void abort(long batch, WriterCommitMessage[] messages) { inner.abort(batch, messages); }
   }
 
-  public void writeAll(Iterator records) throws IOException {
-    // Spark joins 10,000 rows, by default, before it sends them; one row is a batch here. It reads the setting as it begins.
-    Properties settings = TaskContext.get().getLocalProperties();
-    String before = settings.getProperty(ROWS_OF_BATCH);
-    settings.setProperty(ROWS_OF_BATCH, "1");
-    inner.writeAll(new Started(new ColumnarRows(records, schema), settings, before));
+  /** Spark joins 10,000 rows by default before it sends them, and a row is a batch here. */
+  private static class OneRow extends ReadOnlySQLConf {
+    OneRow(TaskContext context) { super(context); }
+
+    public int arrowMaxRecordsPerBatch() { return 1; }
   }
 
-  /** Gives a task its setting back before the first row is asked for, as what is above may read it. */
-  private static class Started implements Iterator {
-    private final Iterator batches;
-    private final Properties settings;
-    private final String before;
-    private boolean isStarted = false;
+  /** The settings are those of this thread: properties of a task belong to all tasks of a local job. */
+  public void writeAll(final Iterator records) throws IOException {
+    final SQLConf settings = SQLConf.get();
+    SQLConf$.MODULE$.withExistingConf(new OneRow(TaskContext.get()), new AbstractFunction0() {
+      public Object apply() {
+        try {
+          inner.writeAll(new WithSettings(new ColumnarRows(records, schema), settings));
+        } catch (IOException error) {
+          Platform.throwException(error);
+        }
+        return null;
+      }
+    });
+  }
 
-    Started(Iterator batches, Properties settings, String before) {
+  /** Rows are computed with the settings of the query, as functions below the write send batches, too. */
+  private static class WithSettings extends AbstractFunction0 implements Iterator {
+    private final Iterator batches;
+    private final SQLConf settings;
+    private boolean asksForNext = false;
+
+    WithSettings(Iterator batches, SQLConf settings) {
       this.batches = batches;
       this.settings = settings;
-      this.before = before;
     }
 
-    public boolean hasNext() {
-      if (!isStarted) {
-        isStarted = true;
-        if (before == null) settings.remove(ROWS_OF_BATCH); else settings.setProperty(ROWS_OF_BATCH, before);
-      }
-      return batches.hasNext();
+    public boolean hasNext() { return ((Boolean) ask(false)).booleanValue(); }
+    public Object next() { return ask(true); }
+
+    private Object ask(boolean forNext) {
+      asksForNext = forNext;
+      return SQLConf$.MODULE$.withExistingConf(settings, this);
     }
 
-    public Object next() { return batches.next(); }
+    public Object apply() { return asksForNext ? batches.next() : Boolean.valueOf(batches.hasNext()); }
   }
 
-  public void write(Object row) throws IOException { inner.write(row); }
+  public void write(Object row) { throw new UnsupportedOperationException("rows are written all at once"); }
   public WriterCommitMessage commit() throws IOException { return inner.commit(); }
   public void abort() throws IOException { inner.abort(); }
   public void close() throws IOException { inner.close(); }
