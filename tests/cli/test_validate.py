@@ -176,7 +176,7 @@ def copied_claims(path, changes):
 
 def nested_statistics(path):
     batch = batch_of(from_pylist.array([1, None, 3], t.int64))
-    write_described(path, [batch], batch.schema, change=with_dropped("[" * 1000))
+    write_described(path, [batch], batch.schema, change=with_dropped("[" * 1000 + "]" * 1000))
 
 
 IGNORED = [
