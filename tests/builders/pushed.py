@@ -55,6 +55,23 @@ def sql_session(session):
                 session.conf.unset(COLUMNAR_INPUT)
 
 
+@contextmanager
+def failing(session, step):
+    """Let a step of the source of the JVM fail in the driver."""
+    gateway, jvm = session.sparkContext._gateway, session.sparkContext._jvm
+    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    types, values = gateway.new_array(jvm.java.lang.Class, 1), gateway.new_array(jvm.java.lang.Object, 1)
+    types[0] = jvm.java.lang.Class.forName("java.lang.String")
+    fail_at = loader.loadClass("sparkarrowipc.SparkInternals").getMethod("failAt", types)
+    values[0] = step
+    fail_at.invoke(None, values)
+    try:
+        yield
+    finally:
+        values[0] = None
+        fail_at.invoke(None, values)
+
+
 def scans(frame):
     """Return the descriptions of a frame's scans, as `explain` shows them, without their paths."""
     plan = frame._jdf.queryExecution().executedPlan().toString()

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pushed import SETTING, scans
+from pushed import SETTING, failing, scans
 
 from spark_arrow_ipc import push_down
 from spark_arrow_ipc.spark import jar
@@ -100,30 +100,11 @@ ASKED = [
 @pytest.mark.parametrize("step", STEPS)
 def test_a_fault_changes_no_answer(pushed, without, folder, step):
     pushed.read.format("arrowipc").load(folder).createOrReplaceTempView("faulty")
-    fail_at = _inside(pushed, "failAt")
-    fail_at(step)
-    try:
+    with failing(pushed, step):
         for sql in ASKED:
             if step == "plan" and "count" in sql:
                 continue  # Spark has left the filter and the aggregate to the scan: it raises what is wrong
             assert sorted(pushed.sql(sql).collect()) == sorted(without(sql)), sql
-    finally:
-        fail_at(None)
-
-
-def _inside(spark, name):
-    """Return a static method of the compiled classes."""
-    gateway, jvm = spark.sparkContext._gateway, spark.sparkContext._jvm
-    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-    types, values = gateway.new_array(jvm.java.lang.Class, 1), gateway.new_array(jvm.java.lang.Object, 1)
-    types[0] = jvm.java.lang.Class.forName("java.lang.String")
-    method = loader.loadClass("sparkarrowipc.SparkInternals").getMethod(name, types)
-
-    def call(value):
-        values[0] = value
-        return method.invoke(None, values)
-
-    return call
 
 
 PROGRAM = """

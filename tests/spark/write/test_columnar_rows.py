@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pushed import SETTING, sql_session
+from pushed import SETTING, failing, sql_session
 
 from spark_arrow_ipc.errors import InvalidBodyError
 from spark_arrow_ipc.spark import bridge
@@ -78,26 +78,6 @@ OTHERS = {
 def pushed(spark):
     with sql_session(spark):
         yield spark
-
-
-@pytest.fixture
-def failing(pushed):
-    """Return a context in which the writer of the JVM's source fails as it is made."""
-    jvm, gateway = pushed.sparkContext._jvm, pushed.sparkContext._gateway
-    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-    types, values = gateway.new_array(jvm.java.lang.Class, 1), gateway.new_array(jvm.java.lang.Object, 1)
-    types[0] = jvm.java.lang.Class.forName("java.lang.String")
-    fail_at = loader.loadClass("sparkarrowipc.SparkInternals").getMethod("failAt", types)
-
-    @contextlib.contextmanager
-    def failing():
-        for step in ("writer", None):
-            values[0] = step
-            fail_at.invoke(None, values)
-            if step is not None:
-                yield
-
-    return failing
 
 
 @contextlib.contextmanager
@@ -232,10 +212,10 @@ def test_a_decimal_of_too_many_digits_is_an_error(pushed, tmp_path, type_, value
     assert not list((tmp_path / "d").rglob("part-*"))
 
 
-def test_a_fault_of_the_jvm_changes_no_row(pushed, failing, tmp_path):
+def test_a_fault_of_the_jvm_changes_no_row(pushed, tmp_path):
     frame = pushed.sql(FRAMES["all types, some null"])
     write(frame, tmp_path / "with")
-    with failing():
+    with failing(pushed, "writer"):
         write(frame, tmp_path / "without")
     assert [] == differences(rows_of(tmp_path / "with"), rows_of(tmp_path / "without"))
 
