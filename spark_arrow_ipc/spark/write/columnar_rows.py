@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Final
 
 from spark_arrow_ipc.arrow import array_data
@@ -30,26 +30,21 @@ _HEAD: Final = struct.Struct("<ii")
 
 def read_columnar(batches: Iterable[bridge.PyArrowBatch], schema: Schema) -> Iterator[bridge.PyArrowBatch]:
     """Yield the batches of a task with the columns of `schema`; those that Spark has made stay as they are."""
-    source = iter(batches)
-    first = next(source, None)
-    if first is None:
-        return
-    rest = chain([first], source)
-    if first.schema.names != [COLUMN] or schema.names == (COLUMN,):
-        yield from rest
-    else:
-        for batch in rest:
-            column = bridge.from_pyarrow(batch.column(0))
-            data = array_data.buffer_of(column, Role.BYTES)
-            assert data is not None
-            for start, end in pairwise(array_data.value_offsets(column).tolist()):
-                yield bridge.batch_to_pyarrow(_read_batch(data[start:end], schema))
+    for batch in batches:
+        if batch.schema.names != [COLUMN] or schema.names == (COLUMN,):
+            yield batch
+            continue
+        column = bridge.from_pyarrow(batch.column(0))
+        data = array_data.buffer_of(column, Role.BYTES)
+        assert data is not None
+        for start, end in pairwise(array_data.value_offsets(column).tolist()):
+            yield bridge.batch_to_pyarrow(_read_batch(data[start:end], schema))
 
 
 def _read_batch(data: memoryview, schema: Schema) -> RecordBatch:
-    heads = _HEAD.iter_unpack(data[: _HEAD.size * (1 + len(schema))])
-    rows, zone_nbytes = next(heads)
     end = _HEAD.size * (1 + len(schema))
+    heads = _HEAD.iter_unpack(data[:end])
+    rows, zone_nbytes = next(heads)
 
     def take(nbytes: int) -> memoryview:
         nonlocal end

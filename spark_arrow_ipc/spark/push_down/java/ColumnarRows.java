@@ -16,6 +16,7 @@ import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
@@ -132,7 +133,7 @@ public class ColumnarRows implements Iterator {
     if (type instanceof ShortType) return INT16;
     if (type instanceof IntegerType || type instanceof FloatType || type instanceof DateType) return INT32;
     if (type instanceof LongType || type instanceof DoubleType || type instanceof TimestampType || type instanceof TimestampNTZType) return INT64;
-    if (type instanceof DecimalType) return ((DecimalType) type).precision() <= 18 ? DECIMAL : LARGE_DECIMAL;
+    if (type instanceof DecimalType) return ((DecimalType) type).precision() <= Decimal.MAX_LONG_DIGITS() ? DECIMAL : LARGE_DECIMAL;
     if (type instanceof StringType || type instanceof BinaryType) return TEXT;
     return -1;
   }

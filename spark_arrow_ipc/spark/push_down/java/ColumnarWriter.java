@@ -34,8 +34,7 @@ public class ColumnarWriter implements DataWriter {
     try {
       SparkInternals.step("writer");
       PythonBatchWriterFactory rows = (PythonBatchWriterFactory) python;
-      boolean isOn = "true".equalsIgnoreCase(SQLConf.get().getConfString(SourceTable.SETTING, "true"));
-      if (!isOn || !ColumnarRows.takes(rows.inputSchema())) return python;
+      if (!SourceTable.isOn() || !ColumnarRows.takes(rows.inputSchema())) return python;
       StructType columns = new StructType().add(ColumnarRows.COLUMN, DataTypes.BinaryType);
       PythonBatchWriterFactory inner = new PythonBatchWriterFactory(rows.source(), rows.pickledWriteFunc(), columns, rows.jobArtifactUUID(), rows.sessionUUID());
       return new Factory(inner, rows.inputSchema());

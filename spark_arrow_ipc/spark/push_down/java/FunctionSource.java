@@ -13,7 +13,6 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -59,7 +58,7 @@ public class FunctionSource extends PythonDataSourceV2 implements DataSourceRegi
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap others) {
       ScanBuilder builder = super.newScanBuilder(options);
-      boolean isByColumns = "true".equalsIgnoreCase(SQLConf.get().getConfString(SourceTable.SETTING, "true"));
+      boolean isByColumns = SourceTable.isOn();
       return isByColumns ? new ColumnScanBuilder(builder) : builder;
     }
   }

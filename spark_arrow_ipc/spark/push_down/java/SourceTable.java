@@ -214,8 +214,11 @@ public class SourceTable extends PythonTable implements SupportsRowLevelOperatio
   private boolean isNarrowed(CaseInsensitiveStringMap options) {
     // Columns that the option `columns` chose by position (#0) may have names that stand for others in the files.
     return schema.length() > 0 && !((String) options.getOrDefault("columns", "")).contains("#")
-      && "true".equalsIgnoreCase(SQLConf.get().getConfString(SETTING, "true"));
+      && isOn();
   }
+
+  /** True if the session leaves the work of this source to it. */
+  static boolean isOn() { return "true".equalsIgnoreCase(SQLConf.get().getConfString(SETTING, "true")); }
 
   public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
     CaseInsensitiveStringMap all = withOptions(info.options());
