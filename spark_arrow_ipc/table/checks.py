@@ -42,6 +42,11 @@ def check_id(directory: TableDirectory, ids: Iterable[str]) -> None:
         )
 
 
+def without_log(directory: TableDirectory) -> str:
+    """Return the advice for a log that is lost."""
+    return f"delete {directory.log}, and then all files count, even those that a job removed, or left when it died: compare them first"
+
+
 def check_entries(directory: TableDirectory, state: State, path: str) -> None:
     """Raise if a managed file that does not count shows that a table in which no job was committed has lost its entries."""
     name, storage = managed_name(path), directory.storage
@@ -60,8 +65,7 @@ def check_entries(directory: TableDirectory, state: State, path: str) -> None:
     entries = directory.entries(state.table)
     raise CommitError(
         f"no entry of the log added this file, and its job has ended: the entries of this table were deleted. Restore {entries} "
-        f"from a copy; without one, delete {directory.log}, and then all files count, also removed ones and those of jobs that "
-        f"died: compare them before; 'arrowipc fsck {directory.root}' checks the result",
+        f"from a copy; without one, {without_log(directory)}; 'arrowipc fsck {directory.root}' checks the result",
         path=directory.path(path),
     )
 

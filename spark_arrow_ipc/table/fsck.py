@@ -2,8 +2,8 @@
 
 The log is read from its oldest retained entry on: each entry is checked, names the one before it, and leads to the
 checkpoints. The files of the newest state are compared by size and by the checksum of their ends, which have the footers;
-with `deep` all of their bytes are read and checked, too. A finding is one fault, with its path and the command that repairs it. A note is only
-good to know.
+with `deep` all of their bytes are read and checked, too. A finding is one fault, with its path and the command that repairs
+it. A note is only good to know.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from spark_arrow_ipc.errors import ArrowIpcError, CommitError, NoFilesError, Uns
 from spark_arrow_ipc.storage.paths import name_of
 from spark_arrow_ipc.storage.storage import Kind, Status, each
 from spark_arrow_ipc.table.checkpoint import MAX_CHECKPOINT_NBYTES, decode_checkpoint, encode_checkpoint
+from spark_arrow_ipc.table.checks import without_log
 from spark_arrow_ipc.table.documents import of_other_programs
 from spark_arrow_ipc.table.log import read_entry, read_newer, read_state, read_table_id
 from spark_arrow_ipc.table.log_listing import Listing, list_log
@@ -195,14 +196,14 @@ def _check_log(directory: TableDirectory, table: str) -> Iterator[Finding]:
 
 
 def _without(directory: TableDirectory, listing: Listing, number: int, is_covered: bool) -> str:
-    """Return what to do, or what is lost, without an entry."""
+    """Return the advice for a damaged entry of which there is no copy."""
     if is_covered:
         return "time travel and streams begin after it"
     if number == 1:
-        return f"delete {directory.log}, and then all files count, also removed ones and those of jobs that died: compare them before"
+        return without_log(directory)
     return (
-        f"delete the entries {number:,} to {listing.newest:,}: the table is then that of entry {number - 1:,}. Files that they "
-        "added stay, without being read, and a file that they removed and a job has deleted is missing"
+        f"delete the entries {number:,} to {listing.newest:,}: the table is then that of entry {number - 1:,}. Nobody reads "
+        "the files that these entries added; those that they removed may be deleted already, and then they are missing"
     )
 
 

@@ -60,7 +60,7 @@ def check_spellings(partitions: Iterable[ArrowIpcInputPartition], chosen: Collec
             if directory in checked or (chosen is not None and part.path not in chosen):
                 continue
             checked.add(directory)
-            # Files may lie in a plain directory below the partition's.
+            # A plain directory may be between the partition's and the file.
             names = [name for name in directory.split(SEPARATOR) if "=" in name][-len(fields) :]
             if len(names) < len(fields):  # the file is in no partition, and its values are null
                 continue
@@ -91,5 +91,5 @@ def _spellings(type_: t.DataType, value: Any, string: str) -> set[str]:
 
 
 def _number(type_: t.DataType, value: Any) -> Any:
-    # The digits of a float are those of its width.
+    # A float of 32 bits is written with fewer digits than the same number in 64.
     return np.float32(value) if type_ == t.float32 else value
