@@ -90,15 +90,16 @@ def setting(spark, name, value):
         spark.conf.unset(name) if before is None else spark.conf.set(name, before)
 
 
-def bytes_sent(spark):
-    """Return what the last statement of the session has sent to Python, as Spark shows it: bytes with their unit."""
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-    store = spark._jsparkSession.sharedState().statusStore()
-    execution = store.executionsList().last()
-    values = store.executionMetrics(execution.executionId())
-    metrics = [execution.metrics().apply(i) for i in range(execution.metrics().length())]
-    (number,) = {m.accumulatorId() for m in metrics if m.name() == "data sent to Python workers"}
-    return values.get(number).get()
+def damaged_decimals(path, type_, *values):
+    """Write a file of Parquet whose column x has `values`, of which some have more digits than its type."""
+    precision, scale = map(int, type_[len("decimal(") : -1].split(","))
+    wide = pa.array(list(map(decimal.Decimal, values)), pa.decimal128(38, scale))
+    narrow = pa.Array.from_buffers(pa.decimal128(precision, scale), len(wide), wide.buffers())
+    pq.write_table(pa.table({"x": narrow}), path, write_statistics=False, store_decimal_as_integer=precision < 19)
+
+
+TOO_MANY_DIGITS = "x: the value -1234.56 has more digits than DECIMAL(5,2)"
+"""Only the source of the JVM says this."""
 
 
 def write(frame, path, **options):
@@ -138,33 +139,39 @@ def test_rows_are_those_of_sparks_own_conversion(pushed, tmp_path, sql):
     ],
 )
 def test_which_rows_become_columns_in_the_jvm(pushed, tmp_path, sql, is_columnar):
-    """Spark sends a batch for each row here."""
     frame = pushed.sql(sql)
-    sent = {}
-    with setting(pushed, "spark.sql.execution.arrow.maxRecordsPerBatch", "1"):
-        for is_on in ("true", "false"):
-            with setting(pushed, SETTING, is_on):
-                write(frame, tmp_path / is_on)
-            sent[is_on] = bytes_sent(pushed)
-    assert is_columnar == (sent["true"] != sent["false"]), sent
+    for is_on in ("true", "false"):
+        with setting(pushed, SETTING, is_on):
+            write(frame, tmp_path / is_on)
     assert [] == differences(rows_of(tmp_path / "true"), rows_of(tmp_path / "false"))
+    damaged_decimals(tmp_path / "x.parquet", "decimal(5,2)", "-1234.56")
+    with pytest.raises(Exception) as error_info:
+        write(frame.crossJoin(pushed.read.parquet(str(tmp_path / "x.parquet"))), tmp_path / "x")
+    assert is_columnar == (TOO_MANY_DIGITS in str(error_info.value)), error_info.value
 
 
 @pytest.mark.parametrize("name", ["all types, some null", "no rows"])
 def test_rows_of_a_stream_are_those_of_its_source(pushed, tmp_path, name):
     frame = pushed.sql(FRAMES[name])
     frame.coalesce(1).write.parquet(str(tmp_path / "source"))
-    sent = {}
-    with setting(pushed, "spark.sql.execution.arrow.maxRecordsPerBatch", "1"):
-        for is_on in ("true", "false"):
-            with setting(pushed, SETTING, is_on):
-                stream = pushed.readStream.schema(frame.schema).parquet(str(tmp_path / "source")).writeStream
-                query = stream.format("arrowipc").option("checkpointLocation", str(tmp_path / f"checkpoint {is_on}"))
-                query.trigger(availableNow=True).start(str(tmp_path / is_on)).awaitTermination()
-            sent[is_on] = bytes_sent(pushed)
-    assert (name == "no rows") == (sent["true"] == sent["false"]), sent
+    for is_on in ("true", "false"):
+        with setting(pushed, SETTING, is_on):
+            write_stream(pushed, frame.schema, tmp_path / "source", tmp_path / is_on)
     assert [] == differences(pushed.read.parquet(str(tmp_path / "source")).toArrow(), rows_of(tmp_path / "true"))
     assert [] == differences(rows_of(tmp_path / "true"), rows_of(tmp_path / "false"))
+
+
+def write_stream(spark, schema, source, path):
+    stream = spark.readStream.schema(schema).parquet(str(source)).writeStream.format("arrowipc")
+    stream = stream.option("checkpointLocation", f"{path} checkpoint").trigger(availableNow=True)
+    stream.start(str(path)).awaitTermination()
+
+
+def test_rows_of_a_stream_become_columns_in_the_jvm(pushed, tmp_path):
+    (tmp_path / "source").mkdir()
+    damaged_decimals(tmp_path / "source" / "x.parquet", "decimal(5,2)", "-1234.56")
+    with pytest.raises(Exception, match=re.escape(TOO_MANY_DIGITS)):
+        write_stream(pushed, "x decimal(5,2)", tmp_path / "source", tmp_path / "d")
 
 
 def test_functions_below_a_write_get_batches_of_their_own_settings(pushed, tmp_path):
@@ -181,7 +188,7 @@ def test_functions_below_a_write_get_batches_of_their_own_settings(pushed, tmp_p
 
 
 DECIMALS = [
-    ("decimal(5,2)", "-1234.56", "999.99", "x: the value -1234.56 has more digits than DECIMAL(5,2)"),
+    ("decimal(5,2)", "-1234.56", "999.99", TOO_MANY_DIGITS),
     (
         "decimal(20,0)",
         "100000000000000000000",
@@ -195,17 +202,11 @@ DECIMALS = [
 @pytest.mark.parametrize(("type_", "value", "other", "words"), DECIMALS)
 def test_a_decimal_of_too_many_digits_is_an_error(pushed, tmp_path, type_, value, other, words):
     """A damaged or careless file has one, and Spark's reader of Parquet does not look."""
-    wide = pa.decimal128(38, int(type_[:-1].partition(",")[2]))
-    column = pa.array(list(map(decimal.Decimal, (value, other))), wide).cast(pa.decimal128(38, wide.scale))
-    narrow = pa.decimal128(int(type_[8:].partition(",")[0]), wide.scale)
-    table = pa.table({"x": pa.Array.from_buffers(narrow, 2, column.buffers())})
-    pq.write_table(
-        table, tmp_path / "source.parquet", write_statistics=False, store_decimal_as_integer=narrow.precision < 19
-    )
+    damaged_decimals(tmp_path / "source.parquet", type_, value, other)
     frame = pushed.read.parquet(str(tmp_path / "source.parquet"))
     if words is None:
         write(frame, tmp_path / "d")
-        assert rows_of(tmp_path / "d")["x"].to_pylist() == table["x"].to_pylist()
+        assert rows_of(tmp_path / "d")["x"].to_pylist() == [decimal.Decimal(value), decimal.Decimal(other)]
         return
     with pytest.raises(Exception, match=re.escape(words)):
         write(frame, tmp_path / "d")
