@@ -7,16 +7,15 @@ layout of its bytes). Here its buffers become the batch that Spark would have se
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.arrow.array import Array
-from spark_arrow_ipc.arrow.layout import Role
+from spark_arrow_ipc.arrow.layout import Role, layout_of, least_nbytes
 from spark_arrow_ipc.arrow.record_batch import RecordBatch
 from spark_arrow_ipc.arrow.schema import Schema
 from spark_arrow_ipc.errors import InvalidBodyError
@@ -24,8 +23,6 @@ from spark_arrow_ipc.spark import bridge
 
 COLUMN: Final = "columns of arrowipc"
 """The name of the binary column; Spark sends rows in its own way if a column of the DataFrame has it."""
-
-_HEAD: Final = struct.Struct("<ii")
 
 
 def read_columnar(batches: Iterable[bridge.PyArrowBatch], schema: Schema) -> Iterator[bridge.PyArrowBatch]:
@@ -41,27 +38,46 @@ def read_columnar(batches: Iterable[bridge.PyArrowBatch], schema: Schema) -> Ite
             yield bridge.batch_to_pyarrow(_read_batch(data[start:end], schema))
 
 
+@dataclass(slots=True)
+class _Bytes:
+    """The bytes of a batch, and how many are read."""
+
+    data: memoryview
+    end: int = 0
+
+    def take(self, nbytes: int) -> memoryview:
+        start, self.end = self.end, self.end + -(-nbytes // 8) * 8
+        return self.data[start : start + nbytes]
+
+    def number(self) -> int:
+        return int.from_bytes(self.take(8), "little")
+
+
 def _read_batch(data: memoryview, schema: Schema) -> RecordBatch:
-    end = _HEAD.size * (1 + len(schema))
-    heads = _HEAD.iter_unpack(data[:end])
-    rows, zone_nbytes = next(heads)
+    source = _Bytes(data)
+    rows = source.number()
+    zone = bytes(source.take(source.number())).decode()
+    fields = tuple(t.field(field.name, _in_zone(field.type, zone)) for field in schema.fields)
+    columns = _read_array(t.Struct(fields), rows, source)
+    if source.end != len(data):
+        raise InvalidBodyError(expected=f"{source.end:,} bytes of {rows:,} rows from the JVM", found=f"{len(data):,}")
+    return RecordBatch(Schema(fields), columns.children, rows)
 
-    def take(nbytes: int) -> memoryview:
-        nonlocal end
-        start, end = end, end + -(-nbytes // 8) * 8
-        return data[start : start + nbytes]
 
-    zone = bytes(take(zone_nbytes)).decode()
-    fields, columns = [], []
-    for field, (null_count, nbytes) in zip(schema.fields, heads, strict=True):
-        validity = take((rows + 7) // 8) if null_count else None
-        offsets = [take(4 * (rows + 1))] if isinstance(field.type, t.Utf8 | t.Binary) else []
-        type_ = _in_zone(field.type, zone)
-        fields.append(t.field(field.name, type_))
-        columns.append(Array(type_, rows, null_count, (validity, *offsets, take(nbytes))))
-    if end != len(data):
-        raise InvalidBodyError(expected=f"{end:,} bytes of {rows:,} rows from the JVM", found=f"{len(data):,}")
-    return RecordBatch(Schema(tuple(fields)), tuple(columns), rows)
+def _read_array(type_: t.DataType, length: int, source: _Bytes) -> Array:
+    null_count = source.number()
+    buffers: list[memoryview | None] = []
+    slots = length  # of the children, or the bytes of strings
+    for layout in layout_of(type_).buffers:
+        if layout.role is Role.VALIDITY and not null_count:
+            buffers.append(None)
+            continue
+        buffer = source.take(slots if layout.role is Role.BYTES else least_nbytes(type_, layout, length))
+        if layout.role is Role.OFFSETS:
+            slots = int.from_bytes(buffer[-4:], "little")
+        buffers.append(buffer)
+    children = tuple(_read_array(child.type, slots, source) for child in type_.children)
+    return Array(type_, length, null_count, tuple(buffers), children)
 
 
 def _in_zone(type_: t.DataType, zone: str) -> t.DataType:

@@ -34,6 +34,7 @@ VALUES = {
     "decimal(18,5)": f"({NUMBERS}) * 9999999999.99999BD",
     "decimal(19,5)": f"({NUMBERS}) * 99999999999.99999BD",
     "decimal(38,0)": f"({NUMBERS}) * 999999999999999999999999999999999999BD",
+    "interval day to second": f"make_dt_interval(0, 0, 0, id / 7) * ({NUMBERS})",
     "string": "repeat(char(97 + id % 26), int(id % 40))",
     "string collate UNICODE_CI": "concat('ß', id)",
     "binary": "unhex(repeat(hex(id % 256), int(id % 20)))",
@@ -67,10 +68,47 @@ FRAMES = {
     "rows that are no UnsafeRow": "VALUES (1, 'a', 2.5BD), (NULL, 'b', NULL), (3, NULL, 99999999999999999999.5BD) AS t(i, s, d)",
 }
 
+COLUMNS = ", ".join(f"CAST({null_in(value, 'some')} AS {type_}) AS `{type_}`" for type_, value in VALUES.items())
+ELEMENTS = "transform(sequence(0, int(n % 9)), i -> n * 31 + i)"
+"""None of them is null; the last of a batch and the first of the next are not alike."""
+
+
+def array_of(type_, nulls):
+    """Return an expression of `n`: arrays of up to nine elements."""
+    value = null_in(VALUES[type_], nulls).replace("id", "i")
+    return f"transform({ELEMENTS}, i -> CAST({value} AS {type_}))"
+
+
+def some_null(expression):
+    return f"if(n % 7 = 3, NULL, {expression})"
+
+
+NESTED = {
+    **{
+        f"arrays, {nulls} null": "SELECT {} FROM (SELECT id n FROM range(0, 9000, 1, 2))".format(
+            ", ".join(f"{some_null(array_of(type_, nulls))} AS `{type_}`" for type_ in VALUES)
+        )
+        for nulls in ("none", "some", "all")
+    },
+    "structs": f"SELECT {some_null('s')} s, struct(n, {some_null('s')} s, n + 1 m) t FROM (SELECT id n, struct({COLUMNS}) s FROM range(0, 9000, 1, 2))",
+    "arrays of structs": f"SELECT {some_null(f'transform({ELEMENTS}, id -> if(id % 4 = 1, NULL, struct({COLUMNS})))')} a FROM (SELECT id n FROM range(0, 5000, 1, 2))",
+    "maps": "SELECT {} FROM (SELECT id n FROM range(0, 5000, 1, 2))".format(
+        ", ".join(
+            some_null(f"map_from_arrays({ELEMENTS}, {array_of(type_, 'some')})") + f" AS `{type_}`" for type_ in VALUES
+        )
+    ),
+    "maps of texts to arrays of maps": f"SELECT {some_null(f'map(string(n), {ELEMENTS}, repeat(chr(65), int(n % 300)), array())')} m, {some_null('array(map(n, map(string(n), n)), NULL, map())')} k FROM (SELECT id n FROM range(0, 5000, 1, 2))",
+    "arrays of arrays": f"SELECT {some_null(f'array({ELEMENTS}, array(), NULL, {ELEMENTS})')} a, array(array(array(n))) b FROM (SELECT id n FROM range(0, 5000, 1, 2))",
+    "long arrays": "SELECT id, transform(sequence(1, 100000), i -> float(i * id)) a, transform(sequence(1, 1000), i -> string(i * id)) s FROM range(0, 40, 1, 1)",
+    "nulls in a late element": "SELECT transform(sequence(0, 99), i -> if(id = 700 AND i = 64, NULL, id * i)) a FROM range(0, 1000, 1, 1)",
+    "rows that are no UnsafeRow": "VALUES (array(1, NULL), map('a', struct(2.5BD)), struct(array('x')))",
+    "empty arrays only": "SELECT CAST(array() AS array<string>) a, array(CAST(array() AS array<int>)) b, CAST(map() AS map<string, int>) m FROM range(9)",
+}
+
 OTHERS = {
-    "nested": "SELECT id, array(id) AS a FROM range(9)",
+    "variant": "SELECT id, parse_json(string(id)) AS v FROM range(9)",
+    "variant in an array": "SELECT id, array(parse_json(string(id))) AS v FROM range(9)",
     "a column of this name": f"SELECT CAST(string(id) AS BINARY) AS `{COLUMN}` FROM range(9)",
-    "interval": "SELECT id, INTERVAL '1' DAY * id AS i FROM range(9)",
 }
 
 
@@ -135,6 +173,7 @@ def test_rows_are_those_of_sparks_own_conversion(pushed, tmp_path, sql):
     ("sql", "is_columnar"),
     [
         *[pytest.param(FRAMES[name], True, id=name) for name in ("all types, some null", "100 columns")],
+        *[pytest.param(sql, True, id=name) for name, sql in NESTED.items()],
         *[pytest.param(sql, False, id=name) for name, sql in OTHERS.items()],
     ],
 )
@@ -262,13 +301,13 @@ def test_a_table_with_a_column_of_this_name_is_not_taken_for_columns():
 @pytest.mark.parametrize("type_", [pa.binary(), pa.large_binary()])
 def test_several_batches_in_one_of_spark(type_):
     """As with a release of Spark that reads its setting at another time."""
-    values = [struct.pack("<iiii", 2, 0, 0, 8) + struct.pack("<ii", i, i + 1) for i in range(3)]
+    values = [struct.pack("<qqqqii", 2, 0, 0, 0, i, i + 1) for i in range(3)]
     sent = pa.RecordBatch.from_arrays([pa.array([b"before", *values], type_)[1:]], [COLUMN])
     batches = list(read_columnar([sent], INTS))
     assert [[0, 1], [1, 2], [2, 3]] == [batch["x"].to_pylist() for batch in batches]
 
 
 def test_a_batch_of_another_length_is_refused():
-    value = struct.pack("<iiii", 2, 0, 0, 8) + bytes(16)
-    with pytest.raises(InvalidBodyError, match="expected 24 bytes of 2 rows from the JVM, found 32"):
+    value = struct.pack("<qqqq", 2, 0, 0, 0) + bytes(16)
+    with pytest.raises(InvalidBodyError, match="expected 40 bytes of 2 rows from the JVM, found 48"):
         list(read_columnar([pa.RecordBatch.from_pydict({COLUMN: [value]})], INTS))
