@@ -137,6 +137,8 @@ def compact(
     )
     job = plan_job(root, intent, storage=storage, choose=choose)
     if job.skip:
+        if listed and sort_by:  # a misspelt name would be an error only once there are small files
+            order_plan(_plan(next(newest_first(listed)), [], reading, writing)[1], sort_by, sort_bytes)
         return RewriteResult()
     with abort_on_error(job):
         newest = next(newest_first(listed))

@@ -263,6 +263,17 @@ def test_options_that_would_change_rows_are_refused(lake, given, error, words):
     assert not list(lake.rglob("*.staged"))
 
 
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [({"sort_by": "nothing"}, ColumnNotFoundError), ({"sort_by": "id", "sort_bytes": "much"}, OptionError)],
+)
+def test_an_order_is_checked_where_no_file_is_small(lake, given, error):
+    compact(Tasks(), lake, **AIM)
+    assert not compact(Tasks(), lake, sort_by="id", **AIM).published
+    with pytest.raises(error):
+        compact(Tasks(), lake, **AIM | given)
+
+
 BROKEN = [
     ("a stream after a stream", lambda path: path.write_bytes(path.read_bytes() * 2), "concatenated|another stream"),
     ("a broken file", lambda path: path.write_bytes(path.read_bytes()[:-20]), "s.arrows"),
