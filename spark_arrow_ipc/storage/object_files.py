@@ -283,7 +283,9 @@ def _builtin(error: Exception, path: str, line: str) -> OSError:
 def _status(error: Exception) -> str:
     """Return the status of the store's answer, or an empty string."""
     match = _STATUS.search(str(error))
-    return "" if match is None else match[1]
+    if match is None:  # of one object of a bulk deletion
+        return "403" if "(code: AccessDenied)" in str(error) else ""
+    return match[1]
 
 
 def _one_line(error: BaseException, options: StorageOptions) -> str:

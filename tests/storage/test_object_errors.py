@@ -18,6 +18,7 @@ LISTING = "Generic S3 error: Error performing list request: Server returned non-
         (of.PermissionDeniedError(f"403 {SECRET}\n\nDebug source: inner"), PermissionError, r"check the credentials and their rights \(403 \*\*\*\)"),
         (of.UnauthenticatedError("401"), PermissionError, "check the credentials"),
         (of.GenericError(LISTING.format("403 Forbidden")), PermissionError, "check the credentials"),
+        (of.GenericError("DeleteObjects request failed for key a: Access Denied (code: AccessDenied)"), PermissionError, "check the credentials"),
         (of.GenericError(LISTING.format("404 Not Found")), OSError, "no such bucket or container"),
         (of.GenericError("Request precondition failure: Server returned non-2xx status code: 412"), FileChangedError, "replaced"),
         (of.AlreadyExistsError("Request precondition failure: status code: 412"), FileExistsError, "412"),

@@ -6,15 +6,21 @@ server is `exhaustive`.
 
 import contextlib
 import itertools
+import json
+import re
+import urllib.request
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("obstore", reason="object stores need the extra 'cloud'")
 
+import arrow_files
 import s3_requests
 from fault_server import Request, fault_server
 from listed_files import list_files
+from object_stores import moto
 from rewrite_jobs import Tasks
 
 from spark_arrow_ipc import compact, count, ipc, rewrite
@@ -22,6 +28,8 @@ from spark_arrow_ipc.dataset.scan.file_range import FileRange
 from spark_arrow_ipc.dataset.scan.scan import ScanOptions, scan
 from spark_arrow_ipc.errors import ArrowIpcError, ConcurrentWriteError, FileChangedError
 from spark_arrow_ipc.storage.open import storage_of
+from spark_arrow_ipc.table.names import TableDirectory
+from spark_arrow_ipc.table.vacuum import vacuum
 
 FILES, ROWS = 6, 100
 
@@ -206,3 +214,56 @@ def test_spark_rewrites_and_compacts_on_a_server_beside_a_reader(spark, servers)
     assert lake.rows() == EVERYTHING[:250]
     assert count(spark, lake.url, **lake.options) == 250
     assert [] == lake.leftovers()
+
+
+@contextlib.contextmanager
+def user_of(store, actions):
+    """A user of the store who may do some actions, and nobody else may do anything then."""
+    boto3 = pytest.importorskip("boto3")
+    keys = {"aws_access_key_id": "tests", "aws_secret_access_key": "tests", "region_name": store.options["region"]}
+    iam = boto3.client("iam", endpoint_url=store.options["endpoint"], **keys)
+    iam.create_user(UserName="ada")
+    statement = {"Effect": "Allow", "Action": list(actions), "Resource": f"arn:aws:{store.url.replace('://', ':::')}*"}
+    policy = {"Version": "2012-10-17", "Statement": [statement]}
+    iam.put_user_policy(UserName="ada", PolicyName="tests", PolicyDocument=json.dumps(policy))
+    key = iam.create_access_key(UserName="ada")["AccessKey"]
+    iam.close()
+    url = store.options["endpoint"] + "/moto-api/reset-auth"
+    checks = urllib.request.Request(url, b"0", {"Content-Type": "text/plain"}, method="POST")
+    urllib.request.urlopen(checks).close()
+    yield {
+        **store.spark_options,
+        "storage.access_key_id": key["AccessKeyId"],
+        "storage.secret_access_key": key["SecretAccessKey"],
+    }
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "object_stores.md"
+RIGHTS = re.search(r"On S3 reading needs (.*), writing also (.*); other", PAGE.read_text()).groups()
+READING, WRITING = (re.findall("`(s3:.*?)`", words) for words in RIGHTS)
+UNSEEN = "s3:AbortMultipartUpload"
+"""Of uploads that are cut off."""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("without", [None, *READING, *WRITING[:-1]])
+def test_the_rights_of_the_page_suffice_and_are_needed(tmp_path, without):
+    assert UNSEEN == WRITING[-1]
+    arrow_files.write(tmp_path / "a.arrow", pa.table({"id": range(9)}))
+    rights = [each for each in READING + WRITING if each != without]
+    with moto() as store, user_of(store, rights) as options:
+        lake = f"{store.url}/lake"
+
+        def use():
+            for mode in ("append", "append", "overwrite"):
+                rewrite(Tasks(), tmp_path, lake, mode=mode, **options)
+            compact(Tasks(), lake, **options)
+            assert 9 == count(Tasks(), lake, **options)
+            storage, root = storage_of(lake, tuple((name.removeprefix("storage."), options[name]) for name in options))
+            vacuum(TableDirectory.at(root, storage), older_than=0)
+
+        if without is None:
+            use()
+        else:
+            with pytest.raises(PermissionError, match="the store refuses it"):
+                use()
