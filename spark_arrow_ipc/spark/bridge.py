@@ -38,11 +38,17 @@ __all__ = [
     "to_pyarrow",
     "type_from_pyarrow",
     "type_to_pyarrow",
+    "use_system_memory",
 ]
 
 PyArrowSchema: TypeAlias = pa.Schema
 PyArrowBatch: TypeAlias = pa.RecordBatch
 """The batches that Spark gives a writer, for annotations in modules that do not import pyarrow."""
+
+
+def use_system_memory() -> None:
+    """Let pyarrow allocate from now on as numpy does."""
+    pa.set_memory_pool(pa.system_memory_pool())
 
 
 def from_pyarrow(array: pa.Array) -> Array:

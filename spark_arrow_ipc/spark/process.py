@@ -98,6 +98,8 @@ def show_log() -> None:
 #
 # Each batch needs buffers of the sizes that the batch before it freed. The allocator of glibc returns large ones to the
 # kernel, which zeroes their pages, one fault each: a third of the cost of finding the least and greatest strings.
+# pyarrow has an allocator of its own, which retains memory that only pyarrow uses again: with glibc's for both, the peak of
+# a worker that writes is 9 to 26 MiB less, at the same CPU.
 _NEW_MODULES = 20
 """After this many new modules another collection pays for itself."""
 
@@ -107,7 +109,13 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _RETAINED_NBYTES = 32 << 20
 """Free memory that the allocator retains; glibc allows no more, and returns larger blocks at once."""
 
-_ALLOCATOR_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD")
+_ALLOCATOR_VARIABLES = (
+    "MALLOC_TRIM_THRESHOLD_",
+    "MALLOC_MMAP_THRESHOLD_",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "ARROW_DEFAULT_MEMORY_POOL",
+)
 """Environment variables by which users tune the allocator, whose settings then stay."""
 
 
@@ -141,7 +149,7 @@ def tune_worker() -> None:
 
 
 def _retain_memory() -> None:
-    """Let the allocator of glibc retain freed memory."""
+    """Let the allocator of glibc retain freed memory, and pyarrow use it."""
     if any(os.environ.get(name) for name in _ALLOCATOR_VARIABLES):
         return
     try:
@@ -150,3 +158,7 @@ def _retain_memory() -> None:
         return
     mallopt(_MMAP_THRESHOLD, _RETAINED_NBYTES)
     mallopt(_TRIM_THRESHOLD, _RETAINED_NBYTES)
+    if "pyarrow" in sys.modules:  # a planner need not have it
+        from spark_arrow_ipc.spark import bridge
+
+        bridge.use_system_memory()

@@ -72,6 +72,21 @@ def test_freed_memory_is_kept(spark):
     assert row.faults < (2 << 20) // os.sysconf("SC_PAGE_SIZE") // 4
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's allocator is told what to keep")
+@pytest.mark.parametrize("variable", ["", "mimalloc"])
+def test_pyarrow_shares_the_allocator(spark, variable):
+    def pool(batches):
+        from spark_arrow_ipc.spark import process as here
+
+        pa.set_memory_pool(pa.mimalloc_memory_pool())
+        os.environ["ARROW_DEFAULT_MEMORY_POOL"] = variable
+        here._retain_memory()
+        yield from (pa.RecordBatch.from_pydict({"name": [pa.default_memory_pool().backend_name]}) for _ in batches)
+        del os.environ["ARROW_DEFAULT_MEMORY_POOL"]
+
+    assert (variable or "system") == spark.range(1, numPartitions=1).mapInArrow(pool, "name string").first().name
+
+
 @pytest.fixture
 def unsettled():
     before = gc.get_freeze_count()
