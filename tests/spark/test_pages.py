@@ -17,7 +17,7 @@ from spark_arrow_ipc import examples
 from spark_arrow_ipc.cli.main import main
 
 BATCHES = "spark.sql.execution.arrow.maxBytesPerBatch"
-WITH_TABLES = ("sql.md", "methods.md", "schedulers.md")
+WITH_TABLES = ("sql.md", "methods.md")
 """Pages that make tables of the catalog, which are dropped after them."""
 
 
