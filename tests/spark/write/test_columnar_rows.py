@@ -4,6 +4,8 @@ import contextlib
 import decimal
 import re
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -101,6 +103,7 @@ NESTED = {
     "arrays of arrays": f"SELECT {some_null(f'array({ELEMENTS}, array(), NULL, {ELEMENTS})')} a, array(array(array(n))) b FROM (SELECT id n FROM range(0, 5000, 1, 2))",
     "long arrays": "SELECT id, transform(sequence(1, 100000), i -> float(i * id)) a, transform(sequence(1, 1000), i -> string(i * id)) s FROM range(0, 40, 1, 1)",
     "nulls in a late element": "SELECT transform(sequence(0, 99), i -> if(id = 700 AND i = 64, NULL, id * i)) a FROM range(0, 1000, 1, 1)",
+    "many null structs": "SELECT id, array_repeat(IF(id = 2, struct(1D, 'x', array(2)), NULL), int(20000 * id)) a FROM range(0, 5, 1, 1)",
     "rows that are no UnsafeRow": "VALUES (array(1, NULL), map('a', struct(2.5BD)), struct(array('x')))",
     "empty arrays only": "SELECT CAST(array() AS array<string>) a, array(CAST(array() AS array<int>)) b, CAST(map() AS map<string, int>) m FROM range(9)",
 }
@@ -276,6 +279,34 @@ def test_rows_of_a_wide_table_are_those_of_spark(pushed, tmp_path):
     frame = pushed.range(0, 3_000, 1, 1).selectExpr(*[f"id + {i} AS c{i}" for i in range(1_000)])
     write(frame, tmp_path / "d")
     assert [] == differences(frame.toArrow(), rows_of(tmp_path / "d"))
+
+
+HEAP = """
+import sys
+from pyspark.sql import SparkSession
+import spark_arrow_ipc
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.driver.memory", "1g")
+spark = spark.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+spark_arrow_ipc.register(spark)
+spark.sql(sys.argv[2]).write.format("arrowipc").save(sys.argv[1])
+print("rows", spark.read.format("arrowipc").load(sys.argv[1]).count())
+"""
+
+LARGE = {
+    "rows of a megabyte": "SELECT id, array(repeat('x', 500000), repeat('y', 500000)) a, struct(repeat('z', 50000)) s FROM range(0, 1500, 1, 4)",
+    "null structs of 100 fields": f"SELECT array_repeat(CAST(NULL AS struct<{', '.join(f'f{i}: double' for i in range(100))}>), 270000) a FROM range(0, 1, 1, 1)",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sql", LARGE.values(), ids=LARGE)
+def test_large_nested_rows_fit_a_heap_of_a_gigabyte(tmp_path, sql):
+    """Spark's own conversion of the first fills the memory, as its batch has rows without a limit of bytes."""
+    run = subprocess.run(
+        [sys.executable, "-c", HEAP, str(tmp_path / "d"), sql], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert "rows 1" in run.stdout, run.stderr[-2000:]
 
 
 def test_the_layout_is_told_where_it_is_made():

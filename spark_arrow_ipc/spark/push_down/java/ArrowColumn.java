@@ -51,6 +51,8 @@ final class ArrowColumn {
   private final long[] added;
   /** Of decimals in one word: the least unscaled value with too many digits. */
   private final long bound;
+  /** The usual bytes of one more value, without elements. */
+  final int width;
   private int count = 0;
   private int nulls = 0;
   /** Values for which there are buffers, and to which they grow before they must. */
@@ -78,6 +80,9 @@ final class ArrowColumn {
     } else {
       children = new ArrowColumn[0];
     }
+    int bytes = kind == TEXT ? 4 + USUAL_TEXT_BYTES : kind == LIST || kind == MAP ? 4 : kind == STRUCT ? 0 : Math.max(1, WIDTHS[kind]);
+    for (int c = 0; kind == STRUCT && c < children.length; c++) bytes += children[c].width;
+    width = bytes;
   }
 
   private ArrowColumn child(String child, DataType type) { return new ArrowColumn(name.isEmpty() ? child : name + "." + child, type, added); }
@@ -115,15 +120,6 @@ final class ArrowColumn {
     return columns;
   }
 
-  /** The usual bytes of one more value, without elements. */
-  int width() {
-    if (kind == TEXT) return 4 + USUAL_TEXT_BYTES;
-    if (kind != STRUCT) return kind == LIST || kind == MAP ? 4 : Math.max(1, WIDTHS[kind]);
-    int width = 0;
-    for (int c = 0; c < children.length; c++) width += children[c].width();
-    return width;
-  }
-
   long capacityBytes() {
     long bytes = validity.length + offsets.length + data.length;
     for (int c = 0; c < children.length; c++) bytes += children[c].capacityBytes();
@@ -133,8 +129,8 @@ final class ArrowColumn {
   /** Makes buffers for rows; they grow to those of the most rows, but elements have no such number. */
   void start(int rows, int most) {
     this.most = most;
-    reserve(rows);
     for (int c = 0; kind == STRUCT && c < children.length; c++) children[c].start(rows, most);
+    reserve(rows);
   }
 
   void clear() {
@@ -144,18 +140,19 @@ final class ArrowColumn {
     for (int c = 0; c < children.length; c++) children[c].clear();
   }
 
+  /** Makes room for a number of values: exactly for those of a large array, of which a struct may have hundreds of columns. */
   private void reserve(long values) {
     if (values <= capacity) return;
-    long larger = Math.max(values, Math.min(4L * capacity, most));
-    int width = kind == TEXT ? USUAL_TEXT_BYTES : WIDTHS[kind];
-    if (width > 0) larger = Math.max(values, Math.min(larger, MOST_ARRAY / width));
-    int known = validity.length;
+    int bytes = WIDTHS[kind], known = validity.length;
+    long larger = Math.max(values, Math.min(2L * capacity, most));
+    if (bytes > 0) larger = Math.max(values, Math.min(larger, MOST_ARRAY / bytes));
     validity = Arrays.copyOf(validity, arraySize((larger + 7) / 8));
     if (nulls > 0) Arrays.fill(validity, known, validity.length, (byte) -1);
     if (kind == TEXT || kind == LIST || kind == MAP) offsets = Arrays.copyOf(offsets, arraySize(4 * (larger + 1)));
     if (kind == BOOLEAN) data = Arrays.copyOf(data, validity.length);
-    else if (width > 0) data = Arrays.copyOf(data, Math.max(data.length, arraySize(larger * width)));
+    else if (bytes > 0) data = Arrays.copyOf(data, arraySize(larger * bytes));
     capacity = (int) larger;
+    for (int c = 0; kind == STRUCT && c < children.length; c++) children[c].reserve(values);
   }
 
   int arraySize(long size) {
@@ -231,17 +228,17 @@ final class ArrowColumn {
 
   /** Adds the values of an array: the number of its elements precedes the bits of nulls. */
   private void addArray(Object base, long start) {
-    int size = (int) Platform.getLong(base, start), words = (size + 63) >> 6, width = SLOTS[kind];
+    int size = (int) Platform.getLong(base, start), words = (size + 63) >> 6, slot = SLOTS[kind];
     long nullBits = start + 8, slots = nullBits + 8L * words;
-    added[0] += (long) size * width();
+    added[0] += (long) size * width;
     reserve((long) count + size);
     boolean isCopy = kind >= INT8 && kind <= INT64;
     for (int w = 0; isCopy && w < words; w++) isCopy = Platform.getLong(base, nullBits + 8L * w) == 0;
     if (isCopy) {
-      Platform.copyMemory(base, slots, data, Platform.BYTE_ARRAY_OFFSET + (long) count * width, (long) size * width);
+      Platform.copyMemory(base, slots, data, Platform.BYTE_ARRAY_OFFSET + (long) count * slot, (long) size * slot);
       count += size;
     } else {
-      for (int i = 0; i < size; i++) add(base, start, slots + (long) i * width, isNull(base, nullBits, i));
+      for (int i = 0; i < size; i++) add(base, start, slots + (long) i * slot, isNull(base, nullBits, i));
     }
   }
 

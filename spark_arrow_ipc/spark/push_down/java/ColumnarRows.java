@@ -49,7 +49,7 @@ public class ColumnarRows implements Iterator {
     this.schema = schema;
     columns = new ArrowColumn("", schema, added);
     mostBytes = Math.max(MOST_BYTES, Math.min(columns.columns(), MOST_COLUMNS_COUNTED) * BYTES_OF_COLUMN);
-    mostRows = Math.max(1, Math.min(MOST_ROWS, mostBytes / columns.width()));
+    mostRows = Math.max(1, Math.min(MOST_ROWS, mostBytes / columns.width));
     columns.start(Math.min(FIRST_ROWS, mostRows), mostRows);
   }
 
