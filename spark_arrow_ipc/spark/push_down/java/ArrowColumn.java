@@ -29,8 +29,8 @@ import org.apache.spark.unsafe.Platform;
  * The values of a column, or of a child of one, in buffers of Arrow's layout.
  *
  * A value comes from an UnsafeRow, UnsafeArrayData or UnsafeMapData, which can lie in each other. Of a row or an array, `start` is
- * its first byte: bits of its nulls and then slots follow. A slot has the value, or the offset from `start` (in its upper half)
- * and the size of one that is no number.
+ * its first byte: bits of its nulls and then slots follow. A slot has a number, or the offset from `start` (in its upper half) and
+ * the size of another value.
  */
 final class ArrowColumn {
   private static final int BOOLEAN = 0, INT8 = 1, INT16 = 2, INT32 = 3, INT64 = 4, DECIMAL = 5, LARGE_DECIMAL = 6, TEXT = 7, LIST = 8, MAP = 9, STRUCT = 10;
@@ -219,7 +219,7 @@ final class ArrowColumn {
   private void addElements(Object base, long start, boolean isNull) {
     if (!isNull && kind == LIST) {
       children[0].addArray(base, start);
-    } else if (!isNull) {
+    } else if (!isNull) { // the bytes of the keys, their array, and that of the values
       children[0].addArray(base, start + 8);
       children[1].addArray(base, start + 8 + Platform.getLong(base, start));
     }
