@@ -39,7 +39,7 @@ def read_columnar(batches: Iterable[bridge.PyArrowBatch], schema: Schema) -> Ite
 
 
 @dataclass(slots=True)
-class _Bytes:
+class _Source:
     """The bytes of a batch, and how many are read."""
 
     data: memoryview
@@ -54,7 +54,7 @@ class _Bytes:
 
 
 def _read_batch(data: memoryview, schema: Schema) -> RecordBatch:
-    source = _Bytes(data)
+    source = _Source(data)
     rows = source.number()
     zone = bytes(source.take(source.number())).decode()
     fields = tuple(t.field(field.name, _in_zone(field.type, zone)) for field in schema.fields)
@@ -64,7 +64,7 @@ def _read_batch(data: memoryview, schema: Schema) -> RecordBatch:
     return RecordBatch(Schema(fields), columns.children, rows)
 
 
-def _read_array(type_: t.DataType, length: int, source: _Bytes) -> Array:
+def _read_array(type_: t.DataType, length: int, source: _Source) -> Array:
     null_count = source.number()
     buffers: list[memoryview | None] = []
     slots = length  # of the children, or the bytes of strings
