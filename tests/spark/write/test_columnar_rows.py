@@ -203,6 +203,26 @@ def test_rows_of_a_stream_are_those_of_its_source(pushed, tmp_path, name):
     assert [] == differences(rows_of(tmp_path / "true"), rows_of(tmp_path / "false"))
 
 
+STATEMENTS = [
+    "CREATE TABLE {t} AS SELECT id, struct(id n, array(string(id), NULL) a) s, map(id, array(struct(id x))) m FROM range(0, 3000, 1, 2)",
+    "INSERT INTO {t} SELECT id + 3000, NULL, map(id, NULL) FROM range(500)",
+    "INSERT INTO {t} (id) VALUES (-1)",
+    "UPDATE {t} SET s.a = array(repeat('x', int(id % 50))) WHERE id % 3 = 0",
+    "MERGE INTO {t} t USING (SELECT id * 2 id, map(id, array()) m FROM range(2000)) n ON t.id = n.id WHEN MATCHED AND n.id % 10 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET m = n.m WHEN NOT MATCHED THEN INSERT (id, m) VALUES (n.id, n.m)",
+    "DELETE FROM {t} WHERE s.n % 7 = 1",
+]
+
+
+def test_statements_over_nested_columns(pushed, tmp_path):
+    for name, way in (("with", contextlib.nullcontext()), ("without", failing(pushed, "writer"))):
+        with way:
+            for statement in STATEMENTS:
+                pushed.sql(statement.format(t=f"arrowipc.`{tmp_path / name}`"))
+    tables = [pushed.read.format("arrowipc").load(str(tmp_path / name)).orderBy("id") for name in ("with", "without")]
+    assert [] == differences(*[table.toArrow() for table in tables])
+    assert tables[0].count() > 3000
+
+
 def write_stream(spark, schema, source, path):
     stream = spark.readStream.schema(schema).parquet(str(source)).writeStream.format("arrowipc")
     stream = stream.option("checkpointLocation", f"{path} checkpoint").trigger(availableNow=True)
