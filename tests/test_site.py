@@ -22,6 +22,7 @@ LINKS = [
     ("a decision, from the top level", "CHANGELOG.md", "[a](docs/adr/0014-checksums.md)", "[a](adr/0014-checksums.md)"),
     ("the folder of decisions", "docs/architecture.md", "[adr/](adr/)", "[adr/](adr/index.md)"),
     ("a file that is no page", "docs/cli.md", "[tests/](../tests/conftest.py)", "`tests/`"),
+    ("words about such a file", "docs/cli.md", "a [stream's](../benchmarks/figures.md#streams)", "a stream's"),
     ("a section of the README", "docs/cli.md", "[a](../README.md#what-it-runs-on)", "[a](reference/runs_on.md)"),
     ("another site", "docs/cli.md", "[a](https://example.org/a.md)", "[a](https://example.org/a.md)"),
     ("the page itself", "docs/cli.md", "[a](#b)", "[a](#b)"),

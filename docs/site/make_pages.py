@@ -118,7 +118,8 @@ def fitted(text: str, path: Path, depth: int | None = None) -> str:
         if section:
             return f"[{title}]({'../' * depth}{section})"
         if not is_on_site(aim):
-            return title if "`" in title else f"`{title}`"
+            # A reader of the site has no such file: its name stays, and words stay words.
+            return f"`{title}`" if "/" in title or title == aim.name else title
         return f"[{title}]({'../' * depth}{site_path(aim).as_posix()}{anchor})"
 
     return _outside_code(text, lambda part: _LINK.sub(link, part))
