@@ -20,6 +20,7 @@ import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
@@ -53,14 +54,15 @@ final class ArrowColumn {
   private final long bound;
   /** The usual bytes of one more value, without elements. */
   final int width;
+  private final boolean hasOffsets;
   private int count = 0;
   private int nulls = 0;
   /** Values for which there are buffers, and to which they grow before they must. */
   private int capacity = 0;
-  private long most = MOST_ARRAY;
-  private byte[] validity = new byte[0];
-  private byte[] offsets = new byte[4];
-  private byte[] data = new byte[0];
+  private long most = 0;
+  private byte[] validity = null;
+  private byte[] offsets = null;
+  private byte[] data = null;
   private long textBytes = 0;
 
   ArrowColumn(String name, DataType type, long[] added) {
@@ -69,23 +71,24 @@ final class ArrowColumn {
     this.added = added;
     kind = kind(type);
     bound = kind == DECIMAL ? BigInteger.TEN.pow(((DecimalType) type).precision()).longValue() : 0;
-    if (type instanceof StructType) {
-      StructType struct = (StructType) type;
-      children = new ArrowColumn[struct.length()];
-      for (int c = 0; c < children.length; c++) children[c] = child(struct.fields()[c].name(), struct.fields()[c].dataType());
-    } else if (type instanceof ArrayType) {
-      children = new ArrowColumn[] {child("element", ((ArrayType) type).elementType())};
-    } else if (type instanceof MapType) {
-      children = new ArrowColumn[] {child("key", ((MapType) type).keyType()), child("value", ((MapType) type).valueType())};
-    } else {
-      children = new ArrowColumn[0];
-    }
-    int bytes = kind == TEXT ? 4 + USUAL_TEXT_BYTES : kind == LIST || kind == MAP ? 4 : kind == STRUCT ? 0 : Math.max(1, WIDTHS[kind]);
+    hasOffsets = kind == TEXT || kind == LIST || kind == MAP;
+    StructField[] fields = fields(type);
+    children = new ArrowColumn[fields.length];
+    for (int c = 0; c < fields.length; c++) children[c] = new ArrowColumn(name.isEmpty() ? fields[c].name() : name + "." + fields[c].name(), fields[c].dataType(), added);
+    int bytes = hasOffsets ? 4 : kind == STRUCT ? 0 : Math.max(1, WIDTHS[kind]);
+    if (kind == TEXT) bytes += USUAL_TEXT_BYTES;
     for (int c = 0; kind == STRUCT && c < children.length; c++) bytes += children[c].width;
     width = bytes;
   }
 
-  private ArrowColumn child(String child, DataType type) { return new ArrowColumn(name.isEmpty() ? child : name + "." + child, type, added); }
+  /** The children of a type, with their names in errors. */
+  private static StructField[] fields(DataType type) {
+    if (type instanceof StructType) return ((StructType) type).fields();
+    StructType children = new StructType();
+    if (type instanceof ArrayType) children = children.add("element", ((ArrayType) type).elementType());
+    if (type instanceof MapType) children = children.add("key", ((MapType) type).keyType()).add("value", ((MapType) type).valueType());
+    return children.fields();
+  }
 
   /** The kind of a type, or a negative number if it has another layout in Arrow than in Spark's rows. */
   private static int kind(DataType type) {
@@ -102,13 +105,12 @@ final class ArrowColumn {
     return type instanceof StructType ? STRUCT : -1;
   }
 
+  /** True if a type and all below it have a kind, and a struct has fields. */
   static boolean takes(DataType type) {
-    if (type instanceof ArrayType) return takes(((ArrayType) type).elementType());
-    if (type instanceof MapType) return takes(((MapType) type).keyType()) && takes(((MapType) type).valueType());
-    if (!(type instanceof StructType)) return kind(type) >= 0;
-    StructType struct = (StructType) type;
-    for (int c = 0; c < struct.length(); c++) if (!takes(struct.fields()[c].dataType())) return false;
-    return struct.length() > 0;
+    StructField[] fields = fields(type);
+    boolean takes = kind(type) >= 0 && (kind(type) != STRUCT || fields.length > 0);
+    for (int c = 0; c < fields.length; c++) takes = takes && takes(fields[c].dataType());
+    return takes;
   }
 
   int count() { return count; }
@@ -126,10 +128,14 @@ final class ArrowColumn {
     return bytes;
   }
 
-  /** Makes buffers for rows; they grow to those of the most rows, but elements have no such number. */
-  void start(int rows, int most) {
+  /** Makes small buffers, at first and after a large row. They grow to those of the most rows, but elements have no such number. */
+  void start(long rows, long most) {
     this.most = most;
-    for (int c = 0; kind == STRUCT && c < children.length; c++) children[c].start(rows, most);
+    capacity = 0;
+    validity = new byte[0];
+    offsets = new byte[4];
+    data = new byte[0];
+    for (int c = 0; c < children.length; c++) children[c].start(kind == STRUCT ? rows : 0, kind == STRUCT ? most : MOST_ARRAY);
     reserve(rows);
   }
 
@@ -148,7 +154,7 @@ final class ArrowColumn {
     if (bytes > 0) larger = Math.max(values, Math.min(larger, MOST_ARRAY / bytes));
     validity = Arrays.copyOf(validity, arraySize((larger + 7) / 8));
     if (nulls > 0) Arrays.fill(validity, known, validity.length, (byte) -1);
-    if (kind == TEXT || kind == LIST || kind == MAP) offsets = Arrays.copyOf(offsets, arraySize(4 * (larger + 1)));
+    if (hasOffsets) offsets = Arrays.copyOf(offsets, arraySize(4 * (larger + 1)));
     if (kind == BOOLEAN) data = Arrays.copyOf(data, validity.length);
     else if (bytes > 0) data = Arrays.copyOf(data, arraySize(larger * bytes));
     capacity = (int) larger;
@@ -267,7 +273,7 @@ final class ArrowColumn {
 
   /** The bytes that `put` puts. */
   long bytes() {
-    long bytes = 8 + (nulls > 0 ? padded((count + 7) / 8) : 0) + padded(offsetBytes()) + padded(dataBytes()) + (isEntries() ? 8 : 0);
+    long bytes = 8 + (nulls > 0 ? padded((count + 7) / 8) : 0) + padded(offsetBytes()) + padded(dataBytes()) + entriesBytes();
     for (int c = 0; c < children.length; c++) bytes += children[c].bytes();
     return bytes;
   }
@@ -278,15 +284,15 @@ final class ArrowColumn {
     if (nulls > 0) end = copy(validity, (count + 7) / 8, batch, end);
     end = copy(offsets, (int) offsetBytes(), batch, end);
     end = copy(data, (int) dataBytes(), batch, end);
-    if (isEntries()) end += 8;
+    end += entriesBytes();
     for (int c = 0; c < children.length; c++) end = children[c].put(batch, end);
     return end;
   }
 
-  /** In Arrow the child of a map is a struct, of which no value is null. */
-  private boolean isEntries() { return kind == MAP; }
+  /** In Arrow the child of a map is a struct, which has only the number of its nulls: 0. */
+  private int entriesBytes() { return kind == MAP ? 8 : 0; }
 
-  private long offsetBytes() { return count > 0 && (kind == TEXT || kind == LIST || kind == MAP) ? 4L * (count + 1) : 0; }
+  private long offsetBytes() { return hasOffsets && count > 0 ? 4L * (count + 1) : 0; }
 
   private long dataBytes() {
     if (kind == TEXT) return textBytes;

@@ -41,7 +41,7 @@ public class ColumnarRows implements Iterator {
   private final int mostBytes;
   private final int mostRows;
   private final long[] added = new long[1];
-  private ArrowColumn columns;
+  private final ArrowColumn columns;
   private UnsafeProjection projection = null;
 
   ColumnarRows(Iterator source, StructType schema) {
@@ -50,8 +50,10 @@ public class ColumnarRows implements Iterator {
     columns = new ArrowColumn("", schema, added);
     mostBytes = Math.max(MOST_BYTES, Math.min(columns.columns(), MOST_COLUMNS_COUNTED) * BYTES_OF_COLUMN);
     mostRows = Math.max(1, Math.min(MOST_ROWS, mostBytes / columns.width));
-    columns.start(Math.min(FIRST_ROWS, mostRows), mostRows);
+    start();
   }
+
+  private void start() { columns.start(Math.min(FIRST_ROWS, mostRows), mostRows); }
 
   /** True if all columns have types with a layout here, and none has the name of the column of batches. */
   static boolean takes(StructType schema) { return ArrowColumn.takes(schema) && !Arrays.asList(schema.fieldNames()).contains(COLUMN); }
@@ -64,7 +66,7 @@ public class ColumnarRows implements Iterator {
     while (columns.count() < mostRows && added[0] < mostBytes && source.hasNext()) add((InternalRow) source.next());
     if (columns.count() == 0) throw new NoSuchElementException();
     byte[] batch = batch();
-    if (columns.capacityBytes() > 4L * mostBytes) releaseLarge();
+    if (columns.capacityBytes() > 4L * mostBytes) start(); // one row can be as large as a buffer can be
     return new GenericInternalRow(new Object[] {batch});
   }
 
@@ -87,11 +89,5 @@ public class ColumnarRows implements Iterator {
     System.arraycopy(timeZone, 0, batch, 16, timeZone.length);
     columns.put(batch, (int) head);
     return batch;
-  }
-
-  /** One row can be as large as a buffer can be. */
-  private void releaseLarge() {
-    columns = new ArrowColumn("", schema, added);
-    columns.start(Math.min(FIRST_ROWS, mostRows), mostRows);
   }
 }

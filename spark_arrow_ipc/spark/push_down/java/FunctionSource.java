@@ -58,8 +58,7 @@ public class FunctionSource extends PythonDataSourceV2 implements DataSourceRegi
 
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap others) {
       ScanBuilder builder = super.newScanBuilder(options);
-      boolean isByColumns = SourceTable.isOn();
-      return isByColumns ? new ColumnScanBuilder(builder) : builder;
+      return SourceTable.isOn() ? new ColumnScanBuilder(builder) : builder;
     }
   }
 
