@@ -109,14 +109,11 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _RETAINED_NBYTES = 32 << 20
 """Free memory that the allocator retains; glibc allows no more, and returns larger blocks at once."""
 
-_ALLOCATOR_VARIABLES = (
-    "MALLOC_TRIM_THRESHOLD_",
-    "MALLOC_MMAP_THRESHOLD_",
-    "GLIBC_TUNABLES",
-    "LD_PRELOAD",
-    "ARROW_DEFAULT_MEMORY_POOL",
-)
+_ALLOCATOR_VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD")
 """Environment variables by which users tune the allocator, whose settings then stay."""
+
+_POOL_VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
+"""The variable by which users choose pyarrow's allocator."""
 
 
 @contextmanager
@@ -158,7 +155,7 @@ def _retain_memory() -> None:
         return
     mallopt(_MMAP_THRESHOLD, _RETAINED_NBYTES)
     mallopt(_TRIM_THRESHOLD, _RETAINED_NBYTES)
-    if "pyarrow" in sys.modules:  # a planner need not have it
+    if "pyarrow" in sys.modules and not os.environ.get(_POOL_VARIABLE):  # a planner need not have pyarrow
         from spark_arrow_ipc.spark import bridge
 
         bridge.use_system_memory()
