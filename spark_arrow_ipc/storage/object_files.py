@@ -167,7 +167,8 @@ class _Abort(Exception):  # noqa: N818 - not an error of ours
 
 # ---- errors
 
-_STATUS: Final = re.compile(r"status code: (\d{3})")
+# The second is of one object of a bulk deletion.
+_STATUS: Final = re.compile(r"status code: (\d{3})|\(code: (AccessDenied)\)")
 
 # The library's words for a connection that ended within an answer, or had none in time
 _REPLY_BROKE: Final = re.compile(r"request or response body error|error sending request")
@@ -268,6 +269,7 @@ def _builtin(error: Exception, path: str, line: str) -> OSError:
     elif isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)) or status in {
         "401",
         "403",
+        "AccessDenied",
     }:
         number, text = errno.EACCES, "the store refuses it; check the credentials and their rights"
     elif status == "404":
@@ -281,11 +283,9 @@ def _builtin(error: Exception, path: str, line: str) -> OSError:
 
 
 def _status(error: Exception) -> str:
-    """Return the status of the store's answer, or an empty string."""
+    """Return the status or the code of the store's answer, or an empty string."""
     match = _STATUS.search(str(error))
-    if match is None:  # of one object of a bulk deletion
-        return "403" if "(code: AccessDenied)" in str(error) else ""
-    return match[1]
+    return "" if match is None else match[1] or match[2]
 
 
 def _one_line(error: BaseException, options: StorageOptions) -> str:
