@@ -12,9 +12,9 @@ if [[ ${INSIDE:-} != yes ]]; then  # mounts of its own, which end with it, as do
 fi
 declare -A variables=([PATH]=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin [HOME]=/root)
 inside() {  # COMMAND ...: run it in the image, as its user, with its variables and no others
-    local name given=()
-    for name in "${!variables[@]}"; do given+=("$name=${variables[$name]}"); done
-    chroot --userspec="$user" "$image" env -i -C /opt/spark/work-dir "${given[@]}" "$@" </dev/null
+    local name assignments=()
+    for name in "${!variables[@]}"; do assignments+=("$name=${variables[$name]}"); done
+    chroot --userspec="$user" "$image" env -i -C /opt/spark/work-dir "${assignments[@]}" "$@" </dev/null
 }
 if [[ ! -d $image ]]; then
     base=$image.new packages=openjdk-17-jre-headless,ca-certificates,procps,tini,python3,python3-pip

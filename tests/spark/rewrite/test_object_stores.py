@@ -216,9 +216,8 @@ def test_spark_rewrites_and_compacts_on_a_server_beside_a_reader(spark, servers)
     assert [] == lake.leftovers()
 
 
-@contextlib.contextmanager
-def user_of(store, actions):
-    """A user of the store who may do some actions, and nobody else may do anything then."""
+def options_of_user(store, actions):
+    """Make a user of a store who may do some actions, and nobody else any, and return this user's options."""
     boto3 = pytest.importorskip("boto3")
     keys = {"aws_access_key_id": "tests", "aws_secret_access_key": "tests", "region_name": store.options["region"]}
     iam = boto3.client("iam", endpoint_url=store.options["endpoint"], **keys)
@@ -231,7 +230,7 @@ def user_of(store, actions):
     url = store.options["endpoint"] + "/moto-api/reset-auth"
     checks = urllib.request.Request(url, b"0", {"Content-Type": "text/plain"}, method="POST")
     urllib.request.urlopen(checks).close()
-    yield {
+    return {
         **store.spark_options,
         "storage.access_key_id": key["AccessKeyId"],
         "storage.secret_access_key": key["SecretAccessKey"],
@@ -251,8 +250,8 @@ def test_the_rights_of_the_page_suffice_and_are_needed(tmp_path, without):
     assert UNSEEN == WRITING[-1]
     arrow_files.write(tmp_path / "a.arrow", pa.table({"id": range(9)}))
     rights = [each for each in READING + WRITING if each != without]
-    with moto() as store, user_of(store, rights) as options:
-        lake = f"{store.url}/lake"
+    with moto() as store:
+        lake, options = f"{store.url}/lake", options_of_user(store, rights)
 
         def use():
             for mode in ("append", "append", "overwrite"):
