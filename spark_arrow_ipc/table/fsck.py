@@ -196,13 +196,13 @@ def _check_log(directory: TableDirectory, table: str) -> Iterator[Finding]:
 
 
 def _without(directory: TableDirectory, listing: Listing, number: int, is_covered: bool) -> str:
-    """Return the advice for a damaged entry of which there is no copy."""
+    """Return the advice for a damaged entry that has no copy."""
     if is_covered:
         return "time travel and streams begin after it"
     if number == 1:
         return without_log(directory)
     return (
-        f"delete the entries {number:,} to {listing.newest:,}: the table is then that of entry {number - 1:,}. Nobody reads "
+        f"delete the entries {number:,} to {listing.newest:,}, which takes the table back to entry {number - 1:,}. Nobody reads "
         "the files that these entries added; those that they removed may be deleted already, and then they are missing"
     )
 
