@@ -165,7 +165,8 @@ def _select_unknown(directory: TableDirectory, jobs: Mapping[str, str]) -> list[
     """Return the files whose job is still unknown; a job may have begun while files were listed. `jobs` has the job of each file."""
     if not jobs:
         return []
-    staged = list_staged_jobs(directory)  # before the log: the mark of a job goes after its entry
+    # Before the log: the mark of a job goes after its entry. An empty directory is left when the mark is gone.
+    staged = {job for job, files in list_staged_jobs(directory).items() if files}
     state = read_state(directory)
     ended = {} if state is None else state.ended
     return [

@@ -146,7 +146,8 @@ def check_goes_on(table, rows):
     vacuum(table, older_than=-1e10)
     expected = after(rows, APPEND, [("k=9", [-1])])
     assert expected == see(table) == foreign_of_ours(table, expected), "an append and a vacuum lose nothing"
-    assert check_table(table, deep=True).is_sound
+    report = check_table(table, deep=True)
+    assert report.is_sound, report.findings
 
 
 def foreign_of_ours(table, expected):

@@ -179,6 +179,16 @@ def test_a_file_of_a_former_id_counts_by_the_log_alone(directory):
     assert state.former == log.read_state(directory).former == ("0a1b2c3d",)
 
 
+def test_an_empty_directory_of_staged_files_does_not_make_an_unknown_job_known(directory):
+    """A copy that is made while a job ends may have its files, and neither its entry nor its mark."""
+    state = save(directory, (1,))
+    stranger = data_file_name(0, state.table, "f" * 32)
+    directory.storage.put(directory.path(stranger), content(5))
+    directory.storage.make_directory(directory.staging("f" * 32))
+    assert (stranger,) == vacuum(directory, older_than=0, dry_run=True).unknown
+    assert (stranger,) == vacuum(directory, older_than=0).unknown
+
+
 def test_two_removals_of_a_file_whose_time_changed_are_of_one_file():
     first, second = Removed("a.arrow", 5, "17", "digest"), Removed("a.arrow", 5, "18", "digest")
     assert first.identity == second.identity
