@@ -27,7 +27,7 @@ ROWS = """
     if(rand({0}+2) < 0.25, null, cast(rand({0}+3) * 40 AS int)) AS i, if(rand({0}+4) < 0.25, null, cast(rand({0}+5) * 900 AS bigint)) AS l,
     if(rand({0}+6) < 0.2, null, element_at(array(float('NaN'), -0.0F, 0.0F, 1.25F, float('-Infinity')), cast(1 + floor(rand({0}+7) * 5) AS int))) AS f,
     if(rand({0}+8) < 0.2, null, element_at(array(double('NaN'), -0.0D, 0.0D, 1.25D, 2.5D), cast(1 + floor(rand({0}+9) * 5) AS int))) AS x,
-    if(rand({0}+10) < 0.25, null, cast(floor(rand({0}+11) * 4000) / 100 AS decimal(9,2))) AS n,
+    if(rand({0}+10) < 0.25, null, cast(floor(rand({0}+11) * 4000) / 100 AS decimal(4,2))) AS n,
     if(rand({0}+12) < 0.25, null, cast(id * 1000003 AS decimal(30,5))) AS wide,
     if(rand({0}+13) < 0.25, null, concat(element_at(array('a', 'B', 'ä', "o'n", '%', '', 'ab', '\\\\x', '日'), cast(1 + floor(rand({0}+14) * 9) AS int)), cast(id % 3 AS string))) AS s,
     if(rand({0}+15) < 0.25, null, cast(concat('k', cast(id % 5 AS string)) AS binary)) AS y,

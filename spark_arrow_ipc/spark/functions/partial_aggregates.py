@@ -7,9 +7,10 @@ values. A task keeps these rows, groups them again when their number has doubled
 64 MiB. Groups need not be complete, because Spark groups the partial rows: two payloads of NaN may be two groups here.
 
 Sums never wrap. `aggregate` sums integers in 64 bits if the extremes of a batch allow it, and otherwise as decimals
-of 38 digits. For decimals, and for all sums of push-down, a bound of the sums is tracked; before it could exceed the
-partial column, the held rows are yielded. If one batch could exceed it, its rows are passed to Spark without grouping, and
-Spark's rules for overflow apply.
+of 38 digits. For decimals, and for all sums of push-down, a bound of the sums is tracked; before it could exceed what a sum
+can be, the held rows are yielded. If one batch could exceed it, its rows are passed to Spark without grouping, and Spark's
+rules for overflow apply. Sums of decimals of push-down may be larger than the partial column, which has their type: a row
+becomes several then (`split_sums`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.convert import expand, expanded_type
 from spark_arrow_ipc.spark.convert.dictionaries import is_same
 from spark_arrow_ipc.spark.functions.key_runs import merge_runs
+from spark_arrow_ipc.spark.functions.split_sums import MOST_DIGITS, split_sums
 
 _MOST_TOGETHER_ROWS: Final = 1 << 19
 """The most rows that are grouped at once, unless one batch has more.
@@ -98,11 +100,11 @@ class PartialAggregates:
             to_pass -= 1
             # Without grouping: keys repeat only in neighbours, or the sums of these rows could overflow.
             if to_pass > 0 or inputs.exceeds(inputs.bounds):
-                yield from _cast_table(inputs.merge_runs(), types)
+                yield from self._rows(inputs.merge_runs(), types)
                 continue
             sums = _add_bounds(bounds, inputs.bounds)
             if inputs.exceeds(sums):
-                yield from _cast_table(self._merge(held), types)
+                yield from self._rows(self._merge(held), types)
                 held, held_rows, held_nbytes, merged_rows, sums = [], 0, 0, 0, inputs.bounds
             bounds = sums
             held.append(inputs.reduce())
@@ -123,7 +125,7 @@ class PartialAggregates:
                     is_doubted = not repeats
                 held, held_rows, held_nbytes, merged_rows = [merged], merged.num_rows, merged.nbytes, merged.num_rows
                 if merged_rows > _MOST_HELD_ROWS or merged.nbytes > _MOST_HELD_NBYTES:
-                    yield from _cast_table(merged, types)
+                    yield from self._rows(merged, types)
                     held, held_rows, held_nbytes, merged_rows, bounds = [], 0, 0, 0, [0] * len(self.parts)
                     repeats = False
             pays = bool(self.keys) and not is_doubted
@@ -131,7 +133,7 @@ class PartialAggregates:
             held.append(answer.table)
             types = answer.types
         if held:
-            yield from _cast_table(self._merge(held), types)
+            yield from self._rows(self._merge(held), types)
 
     def _together(self, batches: Iterable[pa.RecordBatch], pays: Callable[[], bool]) -> Iterator[_Inputs]:
         """Yield the inputs of batches, several at once while `pays` returns True."""
@@ -176,6 +178,15 @@ class PartialAggregates:
             name = f"a{number}"
             table = table.set_column(table.column_names.index(name), name, bridge.array([row_count], pa.int64()))
         return PartialRows(table, inputs.types)
+
+    def _rows(self, table: pa.Table, types: tuple[pa.DataType, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield partial rows in the types of the result."""
+        places = {len(self.keys) + i: part for i, part in enumerate(self.parts)}
+        limits = {i: 10 ** types[i].precision - 1 for i, part in places.items() if _is_split(part.sum_type)}
+        exceeds = any(greatest(table.column(i), types[i].scale) > limit for i, limit in limits.items())
+        counts = [i for i, part in places.items() if part.function in ("count", "count_all")]
+        for rows in split_sums(table, limits, counts) if exceeds else (table,):
+            yield from _cast_table(rows, types)
 
     def _merge(self, held: list[pa.Table]) -> pa.Table:
         """Group partial rows again."""
@@ -307,6 +318,11 @@ def _reduce(table: pa.Table, num_keys: int, functions: list[str]) -> pa.Table:
     )
 
 
+def _is_split(type_: pa.DataType | None) -> bool:
+    """Return whether sums may be larger than the values of the column that takes them."""
+    return type_ is not None and pa.types.is_decimal(type_) and type_.precision <= MOST_DIGITS
+
+
 def _column(batch: pa.RecordBatch, part: Part) -> pa.Array:
     return expand(batch.column(part.column))
 
@@ -322,7 +338,7 @@ def _sum(batch: pa.RecordBatch, part: Part) -> _Input:
     if pa.types.is_decimal(column.type):
         precision = min(column.type.precision + 10, _DIGITS) if to is None else to.precision
         most = 10**column.type.precision
-        limit = 10**precision - 1
+        limit = _ONES if _is_split(to) else 10**precision - 1
         if most * batch.num_rows > limit:
             most = greatest(column, column.type.scale)
         return _Input(

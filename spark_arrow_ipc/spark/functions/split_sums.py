@@ -1,0 +1,71 @@
+"""Write a partial sum of decimals as several rows where it has more digits than the column that takes it.
+
+Spark takes partial sums of a column of decimals in the type of that column, and adds them up (``V2ScanRelationPushDown``).
+A sum of many values has more digits. So a group whose sum is 25,000,000 in a column of seven digits becomes three rows with
+9,999,999, 9,999,999 and 5,000,002. The counts are in the first of them, the keys and extremes in all. There are never more
+rows than were summed, as each of these fits the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_arrow_ipc.arrow import array_data
+from spark_arrow_ipc.spark import bridge
+
+MOST_DIGITS: Final = 18
+"""Decimals of at most so many digits are integers of 64 bits."""
+
+_MOST_ROWS: Final = 1 << 16
+"""Rows that are made at once: a sum of single digits may have as many rows as were summed."""
+
+
+def split_sums(table: pa.Table, limits: Mapping[int, int], counts: Sequence[int]) -> Iterator[pa.Table]:
+    """Yield the rows of a table, of which a row becomes several if a sum exceeds its limit.
+
+    Parameters
+    ----------
+    table
+        Partial rows, with sums as decimals of 128 bits.
+    limits
+        Positions of sums, whose absolute values are less than 2**63 without the point, and the greatest value of each.
+    counts
+        Positions of counts.
+    """
+    table = table.combine_chunks()
+    sums = {i: _numbers(table.column(i)) for i in limits}
+    pieces = {i: np.maximum(-(-np.abs(sums[i]) // limit), 1) for i, limit in limits.items()}
+    of_row = np.max([*pieces.values()], axis=0)
+    ends = np.cumsum(of_row)
+    for start in range(0, int(ends[-1]), _MOST_ROWS):
+        numbers = np.arange(start, min(start + _MOST_ROWS, int(ends[-1])))
+        rows = np.searchsorted(ends, numbers, side="right")
+        piece = numbers - (ends - of_row)[rows]
+        columns = table.take(bridge.numbers(rows)).columns
+        for i, limit in limits.items():
+            is_inside = piece < pieces[i][rows]  # another sum of the row may have more pieces
+            left = np.abs(sums[i][rows]) - np.where(is_inside, piece, 0) * limit
+            values = np.where(is_inside, np.minimum(left, limit) * np.sign(sums[i][rows]), 0)
+            columns[i] = _decimals(values, columns[i].chunk(0))
+        for i in counts:
+            columns[i] = bridge.numbers(np.where(piece == 0, _numbers(table.column(i))[rows], 0))
+        yield pa.Table.from_arrays(columns, table.column_names)
+
+
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return integers, or decimals without their point, 0 for nulls."""
+    array = bridge.from_pyarrow(column.chunk(0))
+    slots, valid = array_data.data_values(array), array_data.validity_mask(array)
+    numbers = slots if slots.dtype.names is None else np.ascontiguousarray(slots["w0"]).view(np.int64)
+    return numbers if valid is None else np.where(valid, numbers, 0)
+
+
+def _decimals(numbers: npt.NDArray[np.int64], like: pa.Array) -> pa.Array:
+    """Return numbers as decimals of the type of an array, null where it has nulls."""
+    words = bridge.numbers(numbers).cast(pa.decimal128(19, 0)).buffers()[1]
+    return pa.Array.from_buffers(like.type, len(numbers), [like.buffers()[0], words])
