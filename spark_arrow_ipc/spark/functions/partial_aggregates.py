@@ -184,8 +184,8 @@ class PartialAggregates:
         places = {len(self.keys) + i: part for i, part in enumerate(self.parts)}
         limits = {i: 10 ** types[i].precision - 1 for i, part in places.items() if _is_split(part.sum_type)}
         exceeds = any(greatest(table.column(i), types[i].scale) > limit for i, limit in limits.items())
-        counts = [i for i, part in places.items() if part.function in ("count", "count_all")]
-        for rows in split_sums(table, limits, counts) if exceeds else (table,):
+        added = [i for i, part in places.items() if _MERGES[part.function] == "sum"]
+        for rows in split_sums(table, limits, added) if exceeds else (table,):
             yield from _cast_table(rows, types)
 
     def _merge(self, held: list[pa.Table]) -> pa.Table:

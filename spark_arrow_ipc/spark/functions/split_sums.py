@@ -2,13 +2,13 @@
 
 Spark takes partial sums of a column of decimals in the type of that column, and adds them up (``V2ScanRelationPushDown``).
 A sum of many values has more digits. So a group whose sum is 25,000,000 in a column of seven digits becomes three rows with
-9,999,999, 9,999,999 and 5,000,002. The counts are in the first of them, the keys and extremes in all. There are never more
-rows than were summed, as each of these fits the column.
+9,999,999, 9,999,999 and 5,000,002. Counts and other sums are in the first of them and 0 in the others, keys and extremes in
+all. There are never more rows than were summed, as each of these fits the column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -25,7 +25,7 @@ _MOST_ROWS: Final = 1 << 16
 """Rows that are made at once: a sum of single digits may have as many rows as were summed."""
 
 
-def split_sums(table: pa.Table, limits: Mapping[int, int], counts: Sequence[int]) -> Iterator[pa.Table]:
+def split_sums(table: pa.Table, limits: Mapping[int, int], added: Collection[int]) -> Iterator[pa.Table]:
     """Yield the rows of a table, of which a row becomes several if a sum exceeds its limit.
 
     Parameters
@@ -34,8 +34,8 @@ def split_sums(table: pa.Table, limits: Mapping[int, int], counts: Sequence[int]
         Partial rows, with sums as decimals of 128 bits.
     limits
         Positions of sums, whose absolute values are less than 2**63 without the point, and the greatest value of each.
-    counts
-        Positions of counts.
+    added
+        Positions of all columns of which Spark adds the rows up: of counts and of sums, these too.
     """
     table = table.combine_chunks()
     sums = {i: _numbers(table.column(i)) for i in limits}
@@ -52,16 +52,23 @@ def split_sums(table: pa.Table, limits: Mapping[int, int], counts: Sequence[int]
             left = np.abs(sums[i][rows]) - np.where(is_inside, piece, 0) * limit
             values = np.where(is_inside, np.minimum(left, limit) * np.sign(sums[i][rows]), 0)
             columns[i] = _decimals(values, columns[i].chunk(0))
-        for i in counts:
-            columns[i] = bridge.numbers(np.where(piece == 0, _numbers(table.column(i))[rows], 0))
+        for i in set(added) - limits.keys():
+            columns[i] = _zero_where(columns[i].chunk(0), piece > 0)
         yield pa.Table.from_arrays(columns, table.column_names)
 
 
+def _zero_where(array: pa.Array, chosen: npt.NDArray[np.bool_]) -> pa.Array:
+    """Return numbers, of which some are 0; nulls stay."""
+    slots = array_data.data_values(bridge.from_pyarrow(array)).copy()
+    slots[chosen] = 0
+    return pa.Array.from_buffers(array.type, len(array), [array.buffers()[0], pa.py_buffer(slots)])
+
+
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return integers, or decimals without their point, 0 for nulls."""
+    """Return decimals without their point, 0 for nulls."""
     array = bridge.from_pyarrow(column.chunk(0))
     slots, valid = array_data.data_values(array), array_data.validity_mask(array)
-    numbers = slots if slots.dtype.names is None else np.ascontiguousarray(slots["w0"]).view(np.int64)
+    numbers = np.ascontiguousarray(slots["w0"]).view(np.int64)
     return numbers if valid is None else np.where(valid, numbers, 0)
 
 
