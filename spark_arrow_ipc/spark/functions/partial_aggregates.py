@@ -338,7 +338,7 @@ def _sum(batch: pa.RecordBatch, part: Part) -> _Input:
     if pa.types.is_decimal(column.type):
         precision = min(column.type.precision + 10, _DIGITS) if to is None else to.precision
         most = 10**column.type.precision
-        limit = _ONES if _is_split(to) else 10**precision - 1
+        limit = _ONES if _is_split(to) else 10**precision - 1  # `split_sums` takes sums of 64 bits
         if most * batch.num_rows > limit:
             most = greatest(column, column.type.scale)
         return _Input(

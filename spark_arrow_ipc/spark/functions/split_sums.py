@@ -35,7 +35,7 @@ def split_sums(table: pa.Table, limits: Mapping[int, int], added: Collection[int
     limits
         Positions of sums, whose absolute values are less than 2**63 without the point, and the greatest value of each.
     added
-        Positions of all columns of which Spark adds the rows up: of counts and of sums, these too.
+        Positions of the columns that Spark adds up: counts and sums, those of `limits` among them.
     """
     table = table.combine_chunks()
     sums = {i: _numbers(table.column(i)) for i in limits}
