@@ -27,7 +27,7 @@ from spark_arrow_ipc.spark import bridge
 from spark_arrow_ipc.spark.convert import expand, expanded_type
 from spark_arrow_ipc.spark.convert.dictionaries import is_same
 from spark_arrow_ipc.spark.functions.key_runs import merge_runs
-from spark_arrow_ipc.spark.functions.split_sums import MOST_DIGITS, split_sums
+from spark_arrow_ipc.spark.functions.split_sums import MOST_DIGITS, longest_nbytes, split_sums
 
 _MOST_TOGETHER_ROWS: Final = 1 << 19
 """The most rows that are grouped at once, unless one batch has more.
@@ -184,8 +184,8 @@ class PartialAggregates:
         places = {len(self.keys) + i: part for i, part in enumerate(self.parts)}
         limits = {i: 10 ** types[i].precision - 1 for i, part in places.items() if _is_split(part.sum_type)}
         exceeds = any(greatest(table.column(i), types[i].scale) > limit for i, limit in limits.items())
-        added = [i for i, part in places.items() if _MERGES[part.function] == "sum"]
-        for rows in split_sums(table, limits, added) if exceeds else (table,):
+        counts = [i for i, part in places.items() if part.function in ("count", "count_all")]
+        for rows in split_sums(table, len(self.keys), limits, counts) if exceeds else (table,):
             yield from _cast_table(rows, types)
 
     def _merge(self, held: list[pa.Table]) -> pa.Table:
@@ -258,7 +258,7 @@ class _Inputs:
 
     def most_added_nbytes(self) -> int:
         """Return the most bytes by which `_expand` makes the table larger."""
-        longest: int = sum(_longest(values) for values in self.dictionaries if values is not None)
+        longest: int = sum(longest_nbytes(values) for values in self.dictionaries if values is not None)
         return longest * int(self.table.num_rows)
 
     def _expand(self, table: pa.Table) -> pa.Table:
@@ -383,13 +383,6 @@ def _comparable(column: pa.Array) -> pa.Array:
     """Return a column that pyarrow can group and compare."""
     # pyarrow can do neither with durations, so they become numbers.
     return column.view(pa.int64()) if pa.types.is_duration(column.type) else column
-
-
-def _longest(values: pa.Array) -> int:
-    """Return at least the bytes of the longest value."""
-    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-        return int(pc.max(pc.binary_length(values)).as_py() or 0)
-    return int(-(-values.type.bit_width // 8)) if pa.types.is_primitive(values.type) else int(values.nbytes)
 
 
 def _wide(type_: pa.DataType) -> pa.DataType:

@@ -2,8 +2,8 @@
 
 Spark takes partial sums of a column of decimals in the type of that column, and adds them up (``V2ScanRelationPushDown``).
 A sum of many values has more digits. So a group whose sum is 25,000,000 in a column of seven digits becomes three rows with
-9,999,999, 9,999,999 and 5,000,002. Counts and other sums are in the first of them and 0 in the others, keys and extremes in
-all. There are never more rows than were summed, as each of these fits the column.
+9,999,999, 9,999,999 and 5,000,002. Keys are in all of them, other sums, counts and extremes in the first one alone. There are
+never more rows than were summed, as each of these fits the column.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_arrow_ipc.arrow import array_data
 from spark_arrow_ipc.spark import bridge
@@ -24,37 +25,56 @@ MOST_DIGITS: Final = 18
 _MOST_ROWS: Final = 1 << 16
 """Rows that are made at once: a sum of single digits may have as many rows as were summed."""
 
+_MOST_KEY_NBYTES: Final = 16 << 20
+"""Bytes of their keys, unless one has more."""
 
-def split_sums(table: pa.Table, limits: Mapping[int, int], added: Collection[int]) -> Iterator[pa.Table]:
+
+def split_sums(
+    table: pa.Table, num_keys: int, limits: Mapping[int, int], counts: Collection[int]
+) -> Iterator[pa.Table]:
     """Yield the rows of a table, of which a row becomes several if a sum exceeds its limit.
 
     Parameters
     ----------
     table
-        Partial rows, with sums as decimals of 128 bits.
+        Partial rows, keys first, with sums as decimals of 128 bits.
+    num_keys
+        Number of keys.
     limits
         Positions of sums, whose absolute values are less than 2**63 without the point, and the greatest value of each.
-    added
-        Positions of the columns that Spark adds up: counts and sums, those of `limits` among them.
+    counts
+        Positions of counts.
     """
     table = table.combine_chunks()
     sums = {i: _numbers(table.column(i)) for i in limits}
     pieces = {i: np.maximum(-(-np.abs(sums[i]) // limit), 1) for i, limit in limits.items()}
     of_row = np.max([*pieces.values()], axis=0)
     ends = np.cumsum(of_row)
-    for start in range(0, int(ends[-1]), _MOST_ROWS):
-        numbers = np.arange(start, min(start + _MOST_ROWS, int(ends[-1])))
+    key_nbytes = sum(map(longest_nbytes, table.columns[:num_keys]))
+    step = min(_MOST_ROWS, max(1, _MOST_KEY_NBYTES // max(1, key_nbytes)))
+    for start in range(0, int(ends[-1]), step):
+        numbers = np.arange(start, min(start + step, int(ends[-1])))
         rows = np.searchsorted(ends, numbers, side="right")
         piece = numbers - (ends - of_row)[rows]
-        columns = table.take(bridge.numbers(rows)).columns
+        in_all, in_first = bridge.numbers(rows), bridge.numbers(rows, piece > 0)
+        # Spark's sums and extremes pass over nulls, and a count has none.
+        repeated = {*range(num_keys), *limits, *counts}
+        columns = [column.take(in_all if i in repeated else in_first) for i, column in enumerate(table.columns)]
         for i, limit in limits.items():
             is_inside = piece < pieces[i][rows]  # another sum of the row may have more pieces
             left = np.abs(sums[i][rows]) - np.where(is_inside, piece, 0) * limit
             values = np.where(is_inside, np.minimum(left, limit) * np.sign(sums[i][rows]), 0)
             columns[i] = _decimals(values, columns[i].chunk(0))
-        for i in set(added) - limits.keys():
+        for i in counts:
             columns[i] = _zero_where(columns[i].chunk(0), piece > 0)
         yield pa.Table.from_arrays(columns, table.column_names)
+
+
+def longest_nbytes(values: pa.Array | pa.ChunkedArray) -> int:
+    """Return at least the bytes of the longest value."""
+    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+        return int(pc.max(pc.binary_length(values)).as_py() or 0)
+    return int(-(-values.type.bit_width // 8)) if pa.types.is_primitive(values.type) else int(values.nbytes)
 
 
 def _zero_where(array: pa.Array, chosen: npt.NDArray[np.bool_]) -> pa.Array:

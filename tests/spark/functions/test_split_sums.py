@@ -96,3 +96,16 @@ def test_groups_are_those_of_one_row_each(monkeypatch):
         dict(zip(["k", *columns], row.values(), strict=True))
         for row in found.select(["k0", *names]).sort_by("k0").to_pylist()
     ]
+
+
+@pytest.mark.parametrize("is_key", [True, False])
+def test_long_keys_and_extremes_are_in_memory_a_few_at_a_time(is_key):
+    """A sum of 5,000 single digits beside a string of 100,000 bytes, as a key and as an extreme."""
+    batch = pa.record_batch([pa.array(["x" * 100_000] * 50), digits([9] * 50, 1, 0)], ["k", "a"])
+    parts = [Part("sum", 1, pa.decimal128(1, 0)), *([] if is_key else [Part("max", 0)])]
+    sizes, total = [], 0
+    for made in PartialAggregates((0,) if is_key else (), tuple(parts))(batch for _ in range(100)):
+        sizes.append(made.nbytes)
+        total += sum(map(int, made.column("a0").to_pylist()))
+    assert 45_000 == total
+    assert max(sizes) < 20 << 20
