@@ -2,8 +2,8 @@
 
 Spark takes partial sums of a column of decimals in the type of that column, and adds them up (``V2ScanRelationPushDown``).
 A sum of many values has more digits. So a group whose sum is 25,000,000 in a column of seven digits becomes three rows with
-9,999,999, 9,999,999 and 5,000,002. Keys are in all of them, other sums, counts and extremes in the first one alone. There are
-never more rows than were summed, as each of these fits the column.
+9,999,999, 9,999,999 and 5,000,002. Each of them has the keys. Only the first has the counts, the extremes and the other sums.
+There are never more rows than were summed, as each of these fits the column.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_arrow_ipc.arrow import array_data
+from spark_arrow_ipc.arrow import types as t
 from spark_arrow_ipc.spark import bridge
 
-MOST_DIGITS: Final = 18
-"""Decimals of at most so many digits are integers of 64 bits."""
+MOST_DIGITS: Final = t.MAX_DECIMAL_PRECISION[64]
+"""Digits of the decimals that 64 bits hold."""
 
 _MOST_ROWS: Final = 1 << 16
 """Rows that are made at once: a sum of single digits may have as many rows as were summed."""
@@ -52,21 +53,21 @@ def split_sums(
     ends = np.cumsum(of_row)
     key_nbytes = sum(map(longest_nbytes, table.columns[:num_keys]))
     step = min(_MOST_ROWS, max(1, _MOST_KEY_NBYTES // max(1, key_nbytes)))
+    repeated = {*range(num_keys), *limits}
     for start in range(0, int(ends[-1]), step):
         numbers = np.arange(start, min(start + step, int(ends[-1])))
         rows = np.searchsorted(ends, numbers, side="right")
         piece = numbers - (ends - of_row)[rows]
         in_all, in_first = bridge.numbers(rows), bridge.numbers(rows, piece > 0)
-        # Spark's sums and extremes pass over nulls, and a count has none.
-        repeated = {*range(num_keys), *limits, *counts}
         columns = [column.take(in_all if i in repeated else in_first) for i, column in enumerate(table.columns)]
         for i, limit in limits.items():
             is_inside = piece < pieces[i][rows]  # another sum of the row may have more pieces
             left = np.abs(sums[i][rows]) - np.where(is_inside, piece, 0) * limit
             values = np.where(is_inside, np.minimum(left, limit) * np.sign(sums[i][rows]), 0)
             columns[i] = _decimals(values, columns[i].chunk(0))
+        # Spark's sums and extremes pass over nulls, and a count has none.
         for i in counts:
-            columns[i] = _zero_where(columns[i].chunk(0), piece > 0)
+            columns[i] = pc.fill_null(columns[i], bridge.scalar(0, columns[i].type))
         yield pa.Table.from_arrays(columns, table.column_names)
 
 
@@ -75,13 +76,6 @@ def longest_nbytes(values: pa.Array | pa.ChunkedArray) -> int:
     if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
         return int(pc.max(pc.binary_length(values)).as_py() or 0)
     return int(-(-values.type.bit_width // 8)) if pa.types.is_primitive(values.type) else int(values.nbytes)
-
-
-def _zero_where(array: pa.Array, chosen: npt.NDArray[np.bool_]) -> pa.Array:
-    """Return numbers, of which some are 0; nulls stay."""
-    slots = array_data.data_values(bridge.from_pyarrow(array)).copy()
-    slots[chosen] = 0
-    return pa.Array.from_buffers(array.type, len(array), [array.buffers()[0], pa.py_buffer(slots)])
 
 
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
